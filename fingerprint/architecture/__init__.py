@@ -1,0 +1,1 @@
+"""What tensors do in their model: roles by config, names, or shapes and values."""

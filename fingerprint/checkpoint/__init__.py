@@ -1,0 +1,1 @@
+"""Reading checkpoints: one file per container format behind one interface."""

@@ -1,0 +1,1 @@
+"""Two fingerprints (or checkpoints) in, one Relation out."""

@@ -1,0 +1,1 @@
+"""The service around the forensics: registry of known models, command line, reports."""
