@@ -1,0 +1,10 @@
+"""Alembic's entry: use the connection (and the transaction and lock) that ``store.migrate`` holds."""
+
+from __future__ import annotations
+
+from alembic import context
+
+from forensics.store.tables import Base
+
+context.configure(connection=context.config.attributes["connection"], target_metadata=Base.metadata)
+context.run_migrations()

@@ -1,0 +1,90 @@
+"""The schema: known models, who claims them, and what the search index looks up.
+
+A *model* is content (one row per content root and fingerprint algorithm); a *submission* is somebody's claim to it.
+One model may be claimed many times, and the earliest (block, extrinsic index) is the one that counts. Claims are
+never deleted: withdrawing one stamps it. Index rows belong to a model, not to a claim.
+
+64-bit keys are stored signed, for neither SQLite nor PostgreSQL has an unsigned 64-bit integer.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from sqlalchemy import BigInteger, DateTime, ForeignKey, Index, LargeBinary, String, UniqueConstraint
+from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column, relationship
+
+DIGEST = String(80)  # "sha256:" and 64 hex digits; room for a longer hash
+
+
+class Base(DeclarativeBase):
+    """Declarative base of the store."""
+
+
+class ModelRow(Base):
+    """Content that is known: roots, and where its fingerprint file lies."""
+
+    __tablename__ = "model"
+    __table_args__ = (UniqueConstraint("content_root", "algorithm"),)
+
+    id: Mapped[int] = mapped_column(primary_key=True)
+    content_root: Mapped[str] = mapped_column(DIGEST)
+    nameless_root: Mapped[str] = mapped_column(DIGEST, index=True)
+    value_root: Mapped[str] = mapped_column(DIGEST, index=True)
+    algorithm: Mapped[str] = mapped_column(String(200))
+    family: Mapped[str] = mapped_column(String(80))
+    parameters: Mapped[int] = mapped_column(BigInteger)
+    blob: Mapped[str] = mapped_column(DIGEST)
+    blob_size: Mapped[int] = mapped_column(BigInteger)
+    added_at: Mapped[datetime] = mapped_column(DateTime(timezone=True))
+
+    submissions: Mapped[list[SubmissionRow]] = relationship(back_populates="model", order_by="SubmissionRow.id")
+
+
+class SubmissionRow(Base):
+    """One claim to a model. ``role`` is ``base`` (public, nobody's) or ``submission``."""
+
+    __tablename__ = "submission"
+    __table_args__ = (
+        Index("submission_hotkey", "hotkey"),
+        Index("submission_model_active", "model_id", "withdrawn_at"),
+    )
+
+    id: Mapped[int] = mapped_column(primary_key=True)
+    model_id: Mapped[int] = mapped_column(ForeignKey("model.id", ondelete="RESTRICT"))
+    role: Mapped[str] = mapped_column(String(16))
+    label: Mapped[str] = mapped_column(String(400), default="")
+    hotkey: Mapped[str | None] = mapped_column(String(80))
+    block: Mapped[int | None] = mapped_column(BigInteger)
+    extrinsic: Mapped[int | None]
+    repo: Mapped[str | None] = mapped_column(String(400))
+    revision: Mapped[str | None] = mapped_column(String(64))
+    path: Mapped[str | None] = mapped_column(String(4096))
+    added_at: Mapped[datetime] = mapped_column(DateTime(timezone=True))
+    withdrawn_at: Mapped[datetime | None] = mapped_column(DateTime(timezone=True))
+    withdrawn_reason: Mapped[str | None] = mapped_column(String(400))
+
+    model: Mapped[ModelRow] = relationship(back_populates="submissions")
+
+
+class PostingRow(Base):
+    """An inverted list: a 64-bit key (digest or LSH band) and a model that has it.
+
+    Clustered by key where the database can (SQLite WITHOUT ROWID), so that a lookup is one range read.
+    """
+
+    __tablename__ = "posting"
+    __table_args__ = {"sqlite_with_rowid": False}  # noqa: RUF012 - SQLAlchemy's own spelling
+
+    key: Mapped[int] = mapped_column(BigInteger, primary_key=True, autoincrement=False)
+    model_id: Mapped[int] = mapped_column(ForeignKey("model.id", ondelete="CASCADE"), primary_key=True)
+
+
+class VectorRow(Base):
+    """The compact global vector of a model: little-endian float32, compared by brute force."""
+
+    __tablename__ = "vector"
+
+    model_id: Mapped[int] = mapped_column(ForeignKey("model.id", ondelete="CASCADE"), primary_key=True)
+    space: Mapped[str] = mapped_column(String(80), index=True)
+    data: Mapped[bytes] = mapped_column(LargeBinary)
