@@ -1,0 +1,1 @@
+"""The gauntlet: honest families and attacks on them, over which every claim of the project is measured."""
