@@ -1,1 +1,8 @@
-"""What tensors do in their model: roles by config, names, or shapes and values."""
+"""What the tensors of a checkpoint do: roles, layers and experts, whatever they are called and however they lie."""
+
+from __future__ import annotations
+
+from .reading import read, read_blocks
+from .recognise import recognise
+
+__all__ = ["read", "read_blocks", "recognise"]
