@@ -6,7 +6,7 @@ import argparse
 import sys
 
 from benchmarks.packages.fetch import fetch
-from forensics.demo.errors import DemoError
+from forensics.errors import ForensicsError, exit_code
 from forensics.demo.packages import cache_root
 
 
@@ -17,9 +17,9 @@ def main() -> int:
     parser.parse_args()
     try:
         found = fetch(cache_root(), say=lambda line: print(line, file=sys.stderr))
-    except DemoError as error:
+    except ForensicsError as error:
         print(error, file=sys.stderr)
-        return 4
+        return int(exit_code(error))
     for name, folder in found.items():
         print(f"{name:26} {folder}")
     return 0

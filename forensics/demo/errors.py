@@ -1,22 +1,18 @@
-"""What the demo raises, as one tree.
+"""What the demo raises beside the service's own errors.
 
-DemoError
-├── PackageUnavailable   the registry could not be reached, or does not serve the pin   (exit 4)
-└── PackageDamaged       what came differs from what was pinned                         (exit 3)
+ForensicsError
+├── Unavailable / PackageUnavailable   the registry could not be reached, or does not serve the pin   (exit 4)
+└── BadInput / PackageDamaged          what came differs from what was pinned                         (exit 3)
 """
 
 from __future__ import annotations
 
-from fingerprint.errors import FingerprintError
+from forensics.errors import BadInput, Unavailable
 
 
-class DemoError(FingerprintError):
-    """Base of the tree; same fields and one-line message as the errors of ``fingerprint``."""
-
-
-class PackageUnavailable(DemoError):
+class PackageUnavailable(Unavailable):
     """The package registry could not be reached, or does not serve the pinned version."""
 
 
-class PackageDamaged(DemoError):
+class PackageDamaged(BadInput):
     """A package's bytes, names or sizes are not what was pinned."""

@@ -116,8 +116,9 @@ def unpack(archive: Path, into: Path, *, prefix: str = "", bound: int = MAX_UNPA
                 got=f"{len(members)} files, {total} bytes",
                 expected=f"1 to {MAX_MEMBERS} files, at most {bound} bytes",
             )
-        for member in members:
-            target = staging / _safe_name(member, prefix.rpartition("/")[0], archive)
+        names = [_safe_name(member, prefix.rpartition("/")[0], archive) for member in members]
+        for member, name in zip(members, names, strict=True):
+            target = staging / name
             target.parent.mkdir(parents=True, exist_ok=True)
             with opened.open(member) as source, target.open("wb") as sink:
                 _copy(source, sink, member.file_size)
@@ -135,7 +136,7 @@ def minilm(cache: Path) -> Path:
 
 
 def _safe_name(member: zipfile.ZipInfo, folder: str, archive: Path) -> PurePosixPath:
-    name = PurePosixPath(member.filename.removeprefix(f"{folder}/"))
+    name = PurePosixPath(member.filename.removeprefix(f"{folder}/") if folder else member.filename)
     link = (member.external_attr >> 16) & 0o170000 == 0o120000
     if link or name.is_absolute() or ".." in name.parts or "\\" in member.filename or not name.parts:
         raise PackageDamaged("a member would be written outside its folder", where=archive.name, got=member.filename)
