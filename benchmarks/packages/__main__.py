@@ -6,8 +6,8 @@ import argparse
 import sys
 
 from benchmarks.packages.fetch import fetch
-from forensics.errors import ForensicsError, exit_code
 from forensics.demo.packages import cache_root
+from forensics.errors import ForensicsError, exit_code
 
 
 def main() -> int:

