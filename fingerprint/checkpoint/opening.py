@@ -8,6 +8,7 @@ from pathlib import Path
 from fingerprint.checkpoint.folder import SUFFIXES, WeightFiles, check_tensors, confined, find, read_config
 from fingerprint.checkpoint.interface import Checkpoint
 from fingerprint.checkpoint.limits import DEFAULT_LIMITS, Limits
+from fingerprint.checkpoint.onnx import open_onnx
 from fingerprint.checkpoint.safetensors import SafetensorsCheckpoint, SafetensorsFile
 from fingerprint.checkpoint.tokens import token_strings
 from fingerprint.errors import CheckpointUnavailable, MalformedCheckpoint, UnsupportedCheckpoint
@@ -32,6 +33,9 @@ def open_checkpoint(path: Path | str, *, limits: Limits = DEFAULT_LIMITS) -> Che
     config = read_config(files.folder, limits)
     if files.kind == "safetensors":
         return _safetensors(path, files, config, limits)
+    source = path if path.is_file() else confined(files.folder, files.names[0])
+    if files.kind == "onnx":
+        return open_onnx(source, config=config, tokens=partial(token_strings, files.folder, limits), limits=limits)
     raise UnsupportedCheckpoint("kind of weights not read yet", where=path.name, got=files.kind)
 
 
