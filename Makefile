@@ -3,7 +3,8 @@
 PYTHON ?= python3.11
 BIN := .venv/bin
 STAMP := .venv/installed
-export PYTHONWARNINGS ?= ignore::DeprecationWarning:pip
+# pip shows what it does, except in CI, where its bars fill the log
+QUIET := $(if $(CI),--quiet)
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 .DEFAULT_GOAL := help
@@ -17,9 +18,9 @@ install: $(STAMP) ## the pinned environment in .venv
 $(STAMP): requirements.lock pyproject.toml
 	@command -v $(PYTHON) >/dev/null || { echo "$(PYTHON) is needed and was not found" >&2; exit 4; }
 	@echo "building .venv from requirements.lock (a minute or two, once)"
-	$(PYTHON) -m venv .venv
-	$(BIN)/pip install --quiet --progress-bar on -r requirements.lock
-	$(BIN)/pip install --quiet --no-deps --no-build-isolation -e .
+	@$(PYTHON) -m venv .venv
+	@$(BIN)/pip install $(QUIET) -r requirements.lock
+	@$(BIN)/pip install --quiet --no-deps --no-build-isolation -e .
 	@touch $@
 
 demo: $(STAMP) ## a subnet of a dozen miners: who copied whom, and who did not
@@ -39,8 +40,8 @@ lint: $(STAMP) ## style, and which package may import which
 types: $(STAMP) ## mypy, strict
 	$(BIN)/mypy
 
-docs: $(STAMP) ## rewrite the generated pages, and say whether any was stale
-	$(BIN)/python -m forensics.cli.docs --check docs/cli.md
+docs: $(STAMP) ## write docs/cli.md from the commands themselves (CHECK=1: only say whether it is current)
+	$(BIN)/python docs/generate.py $(if $(CHECK),--check)
 
 bench: $(STAMP) ## speed and memory, by stage
 	$(BIN)/python -m benchmarks.speed
