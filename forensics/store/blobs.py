@@ -51,7 +51,7 @@ class Blobs:
         final = self._path(digest)
         temporary = f"{self._root}/tmp/{digest.removeprefix(PREFIX)[:16]}-{secrets.token_hex(8)}"
         try:
-            if self._whole(final, len(data)):
+            if self._whole(final, data):
                 return digest
             self._fs.makedirs(os.path.dirname(temporary), exist_ok=True)
             self._fs.makedirs(os.path.dirname(final), exist_ok=True)
@@ -96,10 +96,10 @@ class Blobs:
             raise StoreCorrupt("not a blob digest", got=digest[:100], expected="sha256: and 64 hex digits")
         return f"{self._root}/{name[:2]}/{name}"
 
-    def _whole(self, path: str, size: int) -> bool:
-        """Whether the blob is there; one of another size is damage, and is written anew."""
+    def _whole(self, path: str, data: bytes) -> bool:
+        """Whether the blob is there as it should be; a damaged one is written anew."""
         try:
-            return bool(self._fs.size(path) == size)
+            return bool(self._fs.size(path) == len(data) and self._fs.cat_file(path) == data)
         except FileNotFoundError:
             return False
 

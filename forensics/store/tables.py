@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from datetime import datetime
 
-from sqlalchemy import BigInteger, DateTime, ForeignKey, Index, LargeBinary, String, UniqueConstraint
+from sqlalchemy import BigInteger, DateTime, ForeignKey, Index, LargeBinary, String, Text, UniqueConstraint
 from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column, relationship
 
 DIGEST = String(80)  # "sha256:" and 64 hex digits; room for a longer hash
@@ -31,7 +31,7 @@ class ModelRow(Base):
     content_root: Mapped[str] = mapped_column(DIGEST)
     nameless_root: Mapped[str] = mapped_column(DIGEST, index=True)
     value_root: Mapped[str] = mapped_column(DIGEST, index=True)
-    algorithm: Mapped[str] = mapped_column(String(200))
+    algorithm: Mapped[str] = mapped_column(Text)
     family: Mapped[str] = mapped_column(String(80))
     parameters: Mapped[int] = mapped_column(BigInteger)
     blob: Mapped[str] = mapped_column(DIGEST)
@@ -81,10 +81,10 @@ class PostingRow(Base):
 
 
 class VectorRow(Base):
-    """The compact global vector of a model: little-endian float32, compared by brute force."""
+    """A compact vector of a model in some space: little-endian float32, compared by brute force."""
 
     __tablename__ = "vector"
 
+    space: Mapped[str] = mapped_column(String(80), primary_key=True)
     model_id: Mapped[int] = mapped_column(ForeignKey("model.id", ondelete="CASCADE"), primary_key=True)
-    space: Mapped[str] = mapped_column(String(80), index=True)
     data: Mapped[bytes] = mapped_column(LargeBinary)

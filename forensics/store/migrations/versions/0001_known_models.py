@@ -19,7 +19,7 @@ def upgrade() -> None:
         sa.Column("content_root", sa.String(80), nullable=False),
         sa.Column("nameless_root", sa.String(80), nullable=False, index=True),
         sa.Column("value_root", sa.String(80), nullable=False, index=True),
-        sa.Column("algorithm", sa.String(200), nullable=False),
+        sa.Column("algorithm", sa.Text, nullable=False),
         sa.Column("family", sa.String(80), nullable=False),
         sa.Column("parameters", sa.BigInteger, nullable=False),
         sa.Column("blob", sa.String(80), nullable=False),
@@ -53,7 +53,7 @@ def upgrade() -> None:
     )
     op.create_table(
         "vector",
+        sa.Column("space", sa.String(80), primary_key=True),
         sa.Column("model_id", sa.Integer, sa.ForeignKey("model.id", ondelete="CASCADE"), primary_key=True),
-        sa.Column("space", sa.String(80), nullable=False, index=True),
         sa.Column("data", sa.LargeBinary, nullable=False),
     )

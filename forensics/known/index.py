@@ -1,0 +1,177 @@
+"""Which known models may be related to a fingerprint: a short list, made quickly, to be verified one by one.
+
+Three rankings are merged. Shared keys (exact digests, LSH bands, invariant codes) come from an inverted list in SQL
+and weigh by how rare they are; a key that very many models share says nothing and is left out, so ten thousand
+fine-tunes of one base cost no more than ten thousand strangers. The invariant vector finds rotated copies and
+descendants, the basis vector tells siblings apart. Equal roots always come first. The list is for recall: what is
+true of a model on it, only a comparison says.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import zip_longest
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from sqlalchemy import Engine, Integer, column, insert, select, text, values
+from sqlalchemy.orm import Session
+
+from ..store.engine import reading
+from ..store.tables import PostingRow, SubmissionRow, VectorRow
+from .keys import Keys, Kind, keys
+from .vectors import Vectors, spaces
+
+if TYPE_CHECKING:
+    from fingerprint.fingerprint import Fingerprint
+
+COMMON = 32  # models; a key shared by more is skipped
+WEIGHT: Mapping[Kind, float] = {
+    Kind.ROOT: 1000.0,  # above all others together
+    Kind.TENSOR: 3.0,
+    Kind.HEAD: 2.0,
+    Kind.UNIT: 1.0,
+    Kind.SIGN: 1.0,
+    Kind.MINHASH: 1.0,
+}
+INSERT_BATCH = 500
+_FIRST_OF_EACH_KEY = {
+    # The first COMMON + 1 models of every key, in one statement.
+    "sqlite": text(
+        "SELECT k.value, p.model_id FROM json_each(:keys) AS k JOIN posting AS p ON p.key = k.value "
+        "AND p.model_id <= coalesce((SELECT q.model_id FROM posting AS q WHERE q.key = k.value "
+        "ORDER BY q.model_id LIMIT 1 OFFSET :common), 9223372036854775807)"
+    ),
+    "postgresql": text(
+        "SELECT k.value, p.model_id FROM (SELECT CAST(value AS bigint) AS value "
+        "FROM json_array_elements_text(CAST(:keys AS json)) AS value) AS k CROSS JOIN LATERAL "
+        "(SELECT q.model_id FROM posting AS q WHERE q.key = k.value ORDER BY q.model_id LIMIT :common + 1) AS p"
+    ),
+}
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """A known model worth comparing with.
+
+    Attributes:
+        model_id: Which.
+        shared: Score of shared keys; 0 when only vectors found it.
+        distance: Distance of invariant vectors; infinite when only keys found it.
+    """
+
+    model_id: int
+    shared: float
+    distance: float
+
+
+@dataclass(frozen=True)
+class Entries:
+    """What the index keeps of one fingerprint, ready to be written in the transaction that adds the model."""
+
+    keys: Keys
+    vectors: Mapping[str, bytes]
+
+    @classmethod
+    def of(cls, fingerprint: Fingerprint) -> Entries:
+        """Everything that takes time, done before a transaction starts."""
+        vectors = {space: vector.tobytes() for space, vector in spaces(fingerprint).items()}
+        return cls(keys(fingerprint), vectors)
+
+
+class Index:
+    """Search among known models.
+
+    Args:
+        engine: The database.
+        folder: Where derived files may be cached; None keeps them in memory.
+    """
+
+    def __init__(self, engine: Engine, folder: Path | None = None) -> None:
+        self._engine = engine
+        self._vectors = Vectors(folder)
+
+    @staticmethod
+    def write(session: Session, model_id: int, entries: Entries) -> None:
+        """Add a model's entries in the caller's transaction."""
+        rows = [{"key": key, "model_id": model_id} for key in sorted(entries.keys.stored)]
+        for start in range(0, len(rows), INSERT_BATCH):
+            session.execute(insert(PostingRow), rows[start : start + INSERT_BATCH])
+        vectors = [{"space": s, "model_id": model_id, "data": data} for s, data in entries.vectors.items()]
+        if vectors:
+            session.execute(insert(VectorRow), vectors)
+
+    def candidates(self, fingerprint: Fingerprint, limit: int, *, without: Iterable[int] = ()) -> list[int]:
+        """Ids of at most ``limit`` models, most promising first; models whose every claim is withdrawn are left out.
+
+        Args:
+            fingerprint: The query.
+            limit: How many.
+            without: Models to leave out.
+        """
+        return [c.model_id for c in self.search(fingerprint, limit, without=without)]
+
+    def search(self, fingerprint: Fingerprint, limit: int, *, without: Iterable[int] = ()) -> list[Candidate]:
+        """As ``candidates``, with what was found."""
+        wanted, skip = keys(fingerprint), frozenset(without)
+        with reading(self._engine) as session:
+            shared = self._shared(session, wanted)
+            rankings = [sorted(shared, key=lambda m: (-shared[m], m))]
+            distances: dict[int, float] = {}
+            for space, vector in spaces(fingerprint).items():
+                near = self._vectors.table(session, space).nearest(vector, 4 * limit + len(skip))
+                rankings.append([model_id for model_id, _ in near])
+                if space.startswith("global/"):
+                    distances.update(near)
+            certain = [m for m in rankings[0] if shared[m] >= WEIGHT[Kind.ROOT]]
+            order = [m for m in _interleaved([certain, *rankings], first=len(certain)) if m not in skip]
+            chosen = _active(session, order, limit)
+        return [Candidate(m, shared.get(m, 0.0), distances.get(m, math.inf)) for m in chosen]
+
+    def _shared(self, session: Session, wanted: Keys) -> dict[int, float]:
+        """Score of every model that shares a key that few share."""
+        statement = _FIRST_OF_EACH_KEY[session.get_bind().dialect.name]
+        found: dict[int, list[int]] = defaultdict(list)
+        parameters = {"keys": json.dumps(list(wanted.probes)), "common": COMMON}
+        for key, model_id in session.execute(statement, parameters):
+            found[key].append(model_id)
+        scores: dict[int, float] = defaultdict(float)
+        for key, models in found.items():
+            kind = wanted.probes[key]
+            if len(models) <= COMMON or kind is Kind.ROOT:
+                weight = WEIGHT[kind] * (1 + math.log(COMMON / min(len(models), COMMON)))
+                for model_id in models:
+                    scores[model_id] += weight
+        return scores
+
+
+def _interleaved(rankings: Sequence[Sequence[int]], *, first: int) -> list[int]:
+    """The first ranking's head, then one from each in turn, without repeats."""
+    order = dict.fromkeys(rankings[0][:first])
+    for row in zip_longest(*rankings[1:]):
+        order.update(dict.fromkeys(model for model in row if model is not None))
+    return list(order)
+
+
+def _active(session: Session, order: Sequence[int], limit: int) -> list[int]:
+    """The first ``limit`` of ``order`` that somebody still claims."""
+    chosen: list[int] = []
+    step = max(64, 2 * limit)
+    for start in range(0, len(order), step):
+        part = order[start : start + step]
+        listed = values(column("model_id", Integer), name="listed").data([(m,) for m in part])
+        query = (
+            select(listed.c.model_id)
+            .join(SubmissionRow, SubmissionRow.model_id == listed.c.model_id)
+            .where(SubmissionRow.withdrawn_at.is_(None))
+            .distinct()
+        )
+        alive = set(session.scalars(query))
+        chosen += [m for m in part if m in alive]
+        if len(chosen) >= limit:
+            return chosen[:limit]
+    return chosen

@@ -1,0 +1,156 @@
+"""Nearest known models by brute force over compact vectors, for what no exact or banded key survives.
+
+The symmetry-invariant vector of a fingerprint stays near for rotated copies and for descendants; the basis vector
+tells models of one base apart. Ten thousand of each are 20 MB at most and one matrix product away. They are kept in a
+file in the home (derived data: deleted, it is built again), grown as models are added and mapped, not read.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import secrets
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+from sqlalchemy import func, select
+from sqlalchemy.orm import Session
+
+from ..store.tables import VectorRow
+
+if TYPE_CHECKING:
+    from fingerprint.fingerprint import Fingerprint
+
+DTYPE = np.dtype("<f4")
+CACHE_VERSION = 1
+BATCH = 2000  # rows fetched at a time while the cache grows
+
+
+def spaces(fingerprint: Fingerprint) -> dict[str, np.ndarray]:
+    """The vectors of a fingerprint by space; only vectors of one space compare."""
+    found = {}
+    for kind, vector in (("global", fingerprint.global_vector), ("basis", fingerprint.basis_vector)):
+        values = np.asarray(vector, dtype=DTYPE).reshape(-1)
+        if values.size and np.isfinite(values).all() and values.any():
+            found[f"{kind}/{values.size}/{fingerprint.meta.key_id}"] = values
+    return found
+
+
+@dataclass(frozen=True)
+class Table:
+    """All vectors of one space: ids ascending, int64 (n,), and float32 (n, d)."""
+
+    ids: np.ndarray
+    rows: np.ndarray
+
+    def nearest(self, query: np.ndarray, count: int) -> list[tuple[int, float]]:
+        """(model id, Euclidean distance) of the ``count`` nearest, nearest first.
+
+        Distances are of differences, not from inner products: siblings differ in the fourth digit.
+        """
+        if not len(self.ids):
+            return []
+        squares = np.empty(len(self.ids), dtype=np.float32)
+        for start in range(0, len(self.ids), BATCH):
+            difference = self.rows[start : start + BATCH] - query
+            squares[start : start + BATCH] = np.einsum("ij,ij->i", difference, difference)
+        count = min(count, len(squares))
+        found = np.argpartition(squares, count - 1)[:count]
+        found = found[np.lexsort((self.ids[found], squares[found]))]
+        return [(int(self.ids[i]), float(np.sqrt(squares[i]))) for i in found]
+
+
+class Vectors:
+    """Tables by space, kept in step with the database.
+
+    Args:
+        folder: Where the cache files lie; None keeps them in memory only.
+    """
+
+    def __init__(self, folder: Path | None) -> None:
+        self._folder = folder
+        self._tables: dict[str, Table] = {}
+
+    def table(self, session: Session, space: str) -> Table:
+        """The table of a space, with every model that the session sees."""
+        cached = self._tables.get(space) or self._load(space)
+        count, last = session.execute(
+            select(func.count(), func.max(VectorRow.model_id)).where(VectorRow.space == space)
+        ).one()
+        if len(cached.ids) != count or (count and int(cached.ids[-1]) != last):
+            cached = self._grow(session, space, cached)
+            self._save(space, cached)
+        self._tables[space] = cached
+        return cached
+
+    def _grow(self, session: Session, space: str, cached: Table) -> Table:
+        """Add what is new. A gap below the newest cached id (a slower writer committed late) means building anew."""
+        newest = int(cached.ids[-1]) if len(cached.ids) else 0
+        below = session.execute(
+            select(func.count()).where(VectorRow.space == space, VectorRow.model_id <= newest)
+        ).scalar_one()
+        if below != len(cached.ids):
+            cached, newest = _empty(space), 0
+        query = select(VectorRow.model_id, VectorRow.data).where(VectorRow.space == space, VectorRow.model_id > newest)
+        ids, rows = [cached.ids], [cached.rows]
+        for part in session.execute(query.order_by(VectorRow.model_id)).partitions(BATCH):
+            ids.append(np.array([row.model_id for row in part], dtype=np.int64))
+            rows.append(_stack((row.data for row in part), cached.rows.shape[1]))
+        return Table(np.concatenate(ids), np.concatenate(rows))
+
+    def _load(self, space: str) -> Table:
+        """The cache file of a space, or an empty table when it is absent, foreign or damaged."""
+        if self._folder is None:
+            return _empty(space)
+        try:
+            with (self._folder / _file(space)).open("rb") as file:
+                head = json.loads(file.readline(4096))
+                offset = file.tell()
+            count, width = int(head["count"]), _width(space)
+            expected = {"version": CACHE_VERSION, "space": space, "count": count}
+            size = (self._folder / _file(space)).stat().st_size
+            if head != expected or size != offset + count * (8 + 4 * width):
+                return _empty(space)
+            flat = np.memmap(self._folder / _file(space), dtype=np.uint8, mode="r", offset=offset)
+        except (OSError, ValueError, KeyError, TypeError):
+            return _empty(space)
+        ids = np.frombuffer(flat[: 8 * count].tobytes(), dtype="<i8")
+        return Table(ids, np.asarray(flat[8 * count :]).view(DTYPE).reshape(count, width))
+
+    def _save(self, space: str, table: Table) -> None:
+        """Write the cache beside itself and rename; a full disk costs only speed."""
+        if self._folder is None:
+            return
+        temporary = self._folder / f".{_file(space)}-{secrets.token_hex(6)}"
+        head = json.dumps({"version": CACHE_VERSION, "space": space, "count": len(table.ids)}).encode()
+        padding = b" " * (-(len(head) + 1) % 64)  # keep the numbers aligned in the map
+        try:
+            self._folder.mkdir(parents=True, exist_ok=True)
+            with temporary.open("wb") as file:
+                file.write(head + padding + b"\n")
+                file.write(table.ids.astype("<i8").tobytes())
+                file.write(np.ascontiguousarray(table.rows, dtype=DTYPE).tobytes())
+            os.replace(temporary, self._folder / _file(space))
+        except OSError:
+            with contextlib.suppress(OSError):
+                temporary.unlink()
+
+
+def _empty(space: str) -> Table:
+    return Table(np.empty(0, dtype=np.int64), np.empty((0, _width(space)), dtype=DTYPE))
+
+
+def _width(space: str) -> int:
+    return int(space.split("/")[1])
+
+
+def _stack(blobs: Iterable[bytes], width: int) -> np.ndarray:
+    return np.frombuffer(b"".join(blobs), dtype=DTYPE).reshape(-1, width)
+
+
+def _file(space: str) -> str:
+    return space.replace("/", "-") + ".vectors"
