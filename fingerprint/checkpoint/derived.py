@@ -15,6 +15,9 @@ import torch
 
 from fingerprint.checkpoint.interface import Checkpoint, CheckpointFile, TensorInfo
 
+RELEASE_EVERY = 16 << 20
+"""Bytes yielded between two drops of the pages they came from."""
+
 Window = Callable[[int, int], torch.Tensor]
 """Rows [lo, hi) of a logical tensor, in its dtype and with its rank."""
 
@@ -43,9 +46,14 @@ class Derived:
         """Consecutive windows of at most ``rows`` rows, contiguous."""
         if not self.info.numel:
             return
+        held = 0
         for lo in range(0, self.info.rows, rows):
             block = self.window(lo, min(lo + rows, self.info.rows))
             yield block.reshape(()) if not self.info.shape else block.contiguous()
+            held += block.nbytes
+            if held >= RELEASE_EVERY:
+                self.release()
+                held = 0
         self.release()
 
 

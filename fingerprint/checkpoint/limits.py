@@ -32,6 +32,7 @@ class Limits:
         pickle_memory: Address space beyond the import of torch, for the process that unpickles.
         pickle_seconds: Its time on the clock and on the CPU.
         archive_bytes: Sum of unpacked sizes of a zip of a checkpoint folder.
+        archive_members: Members of a zip, a torch file's included.
         archive_ratio: Unpacked over packed size of one member of such a zip; float weights compress by 1.1 to 2.
         onnx_fields: Protobuf fields walked in an ONNX file (about 10 a node); each costs a microsecond.
     """
@@ -53,6 +54,7 @@ class Limits:
     pickle_memory: int = 1 << 30
     pickle_seconds: int = 20
     archive_bytes: int = 16 << 30
+    archive_members: int = 100_000
     archive_ratio: int = 64
     onnx_fields: int = 600_000
 

@@ -11,6 +11,7 @@ from fingerprint.checkpoint.limits import DEFAULT_LIMITS, Limits
 from fingerprint.checkpoint.onnx import open_onnx
 from fingerprint.checkpoint.safetensors import SafetensorsCheckpoint, SafetensorsFile
 from fingerprint.checkpoint.tokens import token_strings
+from fingerprint.checkpoint.torch_file import open_torch
 from fingerprint.errors import CheckpointUnavailable, MalformedCheckpoint, UnsupportedCheckpoint
 
 
@@ -33,9 +34,12 @@ def open_checkpoint(path: Path | str, *, limits: Limits = DEFAULT_LIMITS) -> Che
     config = read_config(files.folder, limits)
     if files.kind == "safetensors":
         return _safetensors(path, files, config, limits)
-    source = path if path.is_file() else confined(files.folder, files.names[0])
+    tokens = partial(token_strings, files.folder, limits)
+    sources = [path] if path.is_file() else [confined(files.folder, name) for name in files.names]
     if files.kind == "onnx":
-        return open_onnx(source, config=config, tokens=partial(token_strings, files.folder, limits), limits=limits)
+        return open_onnx(sources[0], config=config, tokens=tokens, limits=limits)
+    if files.kind == "torch":
+        return open_torch(path, sources, files, config=config, tokens=tokens, limits=limits)
     raise UnsupportedCheckpoint("kind of weights not read yet", where=path.name, got=files.kind)
 
 
