@@ -5,6 +5,7 @@ from __future__ import annotations
 from functools import partial
 from pathlib import Path
 
+from fingerprint.checkpoint.archive import open_archive
 from fingerprint.checkpoint.folder import SUFFIXES, WeightFiles, check_tensors, confined, find, read_config
 from fingerprint.checkpoint.interface import Checkpoint
 from fingerprint.checkpoint.limits import DEFAULT_LIMITS, Limits
@@ -16,10 +17,10 @@ from fingerprint.errors import CheckpointUnavailable, MalformedCheckpoint, Unsup
 
 
 def open_checkpoint(path: Path | str, *, limits: Limits = DEFAULT_LIMITS) -> Checkpoint:
-    """Open a checkpoint: a folder, or one weight file.
+    """Open a checkpoint: a folder, one weight file, or a zip of a folder.
 
     Args:
-        path: Folder with weights, or a single file; ``config.json`` and the tokenizer are read from beside it.
+        path: Folder with weights, a single file, or a ``.zip``; ``config.json`` and the tokenizer are read from beside it.
         limits: Bounds, checked before anything is allocated.
 
     Returns:
@@ -30,6 +31,8 @@ def open_checkpoint(path: Path | str, *, limits: Limits = DEFAULT_LIMITS) -> Che
         CheckpointUnavailable: They are not there (exit 4).
     """
     path = Path(path)
+    if path.suffix == ".zip" and path.is_file():
+        return open_archive(path, partial(open_checkpoint, limits=limits), limits)
     files = find(path, limits) if path.is_dir() else _one_file(path)
     config = read_config(files.folder, limits)
     if files.kind == "safetensors":
