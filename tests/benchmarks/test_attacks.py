@@ -16,6 +16,7 @@ from torch.overrides import TorchFunctionMode
 
 from benchmarks.gauntlet import attacks
 from benchmarks.gauntlet.attacks import Attack, Attacked, Model, Proof, Scene
+from fingerprint.compare.relation import Relation
 
 REGISTRY = attacks.registry()
 VOCABULARY = 96
@@ -169,3 +170,201 @@ def test_symmetry_keeps_the_function_and_changes_the_weights(name: str, family: 
         or not torch.equal(v, scene.victim.state[k])
         for k, v in done.model.state.items()
     )
+
+
+def _weights(model: Model) -> dict[str, torch.Tensor]:
+    return attacks.laid_out(model)
+
+
+def _sorted_values(tensors: dict[str, torch.Tensor]) -> torch.Tensor:
+    """All values of a model in one sorted line: blind to names, order, fusing and transposing."""
+    return torch.cat([t.double().flatten() for t in tensors.values()]).sort().values
+
+
+@pytest.mark.parametrize("family", list(CONFIGS))
+@pytest.mark.parametrize("name", [n for n, a in REGISTRY.items() if a.proof is Proof.VALUES and "extra" not in n])
+def test_identical_attacks_keep_every_value(name: str, family: str) -> None:
+    scene, attack = _scene(family, torch.bfloat16), REGISTRY[name]
+    if not attack.applies(scene):
+        pytest.skip("needs another family or dtype")
+    after = _weights(attacks.perform(attack, scene).model)
+    before = dict(scene.victim.state)
+    if name == "untie":
+        after.pop("lm_head.weight")
+    if "f16" in name:
+        after, before = ({k: v.to(torch.float16) for k, v in s.items()} for s in (after, before))
+    assert torch.equal(_sorted_values(after), _sorted_values(before))
+
+
+def test_extras_leave_the_model_as_it_was() -> None:
+    scene = _scene("llama", torch.bfloat16)
+    for name in ("extra-buffers", "extra-junk-0.2"):
+        after = _weights(attacks.perform(REGISTRY[name], scene).model)
+        assert all(torch.equal(after.pop(k), v) for k, v in scene.victim.state.items())
+        assert after
+
+
+@pytest.mark.parametrize("scheme", ["rename-prefix", "rename-leaf", "rename-number", "rename-scramble"])
+@pytest.mark.parametrize("family", list(CONFIGS))
+def test_renaming_changes_names_and_loses_none(scheme: str, family: str) -> None:
+    scene = _scene(family)
+    after = _weights(attacks.perform(REGISTRY[scheme], scene).model)
+    assert len(after) == len(scene.victim.state)
+    assert len(set(after) & set(scene.victim.state)) <= len(after) // 4
+
+
+@pytest.mark.parametrize("family", ["qwen2", "gpt2", "mixtral", "qwen3_moe", "bert"])
+@pytest.mark.parametrize(
+    "name", ["reupload", "reshard-7", "container-torch-sharded", "pack-experts", "untie", "split-permute-units"]
+)
+def test_transformers_loads_what_is_written(name: str, family: str, tmp_path: Path) -> None:
+    """From the names transformers itself saves (experts apart) to a folder that it loads again."""
+    config = CONFIGS[family]()
+    torch.manual_seed(0)
+    _network(config).save_pretrained(tmp_path / "saved")
+    scene = Scene(attacks.load(tmp_path / "saved"))
+    attack = REGISTRY[name]
+    if not attack.applies(scene):
+        pytest.skip("not for this family")
+    folder = attacks.write(attacks.perform(attack, scene).model, tmp_path / "attacked")
+    kind = transformers.AutoModel if family == "bert" else transformers.AutoModelForCausalLM
+    ids = torch.arange(3, 20)[None]
+    outs = []
+    for path in (tmp_path / "saved", folder):
+        with torch.no_grad():
+            outs.append(kind.from_pretrained(path).eval()(ids)[0])
+    assert torch.allclose(outs[0], outs[1], atol=1e-5)
+
+
+def _delta(name: str, family: str = "llama", role: str = "mlp.up_proj.weight") -> tuple[torch.Tensor, torch.Tensor]:
+    """(change, original) of one matrix, in float64."""
+    scene = _scene(family)
+    key = f"model.layers.1.{role}"
+    return attacks.perform(REGISTRY[name], scene).model.state[key] - scene.victim.state[key], scene.victim.state[key]
+
+
+@pytest.mark.parametrize("name", ["noise-0.001", "noise-0.2", "noise-uneven-0.05", "noise-mlp-0.02"])
+def test_noise_is_as_strong_as_its_name_says(name: str) -> None:
+    delta, before = _delta(name)
+    assert float(delta.std() / before.std()) == pytest.approx(REGISTRY[name].strength, rel=0.15)
+
+
+def test_selective_noise_leaves_the_rest_alone() -> None:
+    assert not _delta("noise-attention-0.02")[0].any()
+    assert _delta("noise-attention-0.02", role="self_attn.k_proj.weight")[0].all()
+    assert not _delta("noise-embeddings-0.02")[0].any()
+
+
+def test_pruning_zeroes_the_smallest() -> None:
+    delta, before = _delta("prune-0.3")
+    gone = delta != 0
+    assert float(gone.double().mean()) == pytest.approx(0.3, abs=0.01)
+    assert before[gone].abs().max() <= before[~gone].abs().min()
+
+
+@pytest.mark.parametrize(
+    ("name", "codes", "per_row"),
+    [("quantise-int8-row", 255, True), ("quantise-int8-tensor", 255, False), ("quantise-fp8", 254, False)],
+)
+def test_quantising_leaves_few_codes(name: str, codes: int, per_row: bool) -> None:
+    delta, before = _delta(name)
+    after = delta + before
+    groups = after if per_row else after.flatten()[None]
+    assert all(len(g.round(decimals=12).unique()) <= codes for g in groups)
+    assert 0 < float(delta.norm() / before.norm()) < 0.04
+
+
+@pytest.mark.parametrize("name", ["quantise-int4-32", "quantise-nf4"])
+def test_four_bits_leave_sixteen_codes_a_group(name: str) -> None:
+    delta, before = _delta(name)
+    after = delta + before
+    groups = after.flatten().reshape(-1, 64) if "nf4" in name else after.reshape(-1, 32)
+    assert max(len(g.round(decimals=12).unique()) for g in groups) <= 16
+    assert 0.02 < float(delta.norm() / before.norm()) < 0.15
+
+
+def test_adapters_have_their_rank_and_size() -> None:
+    for name in ("adapter-random-4-0.005", "adapter-random-8-0.02", "adapter-guided-8-0.02"):
+        delta, before = _delta(name)
+        assert torch.linalg.matrix_rank(delta, rtol=1e-9) == (4 if "-4-" in name else 8)
+        assert float(delta.norm() / before.norm()) == pytest.approx(REGISTRY[name].strength, rel=1e-6)
+
+
+def test_ulps_move_a_tenth_of_bf16_values_by_one_step() -> None:
+    scene = _scene("llama", torch.bfloat16)
+    done = attacks.perform(REGISTRY["ulps-0.1"], scene).model.state
+    key = "model.layers.0.self_attn.q_proj.weight"
+    steps = done[key].view(torch.int16) - scene.victim.state[key].view(torch.int16)
+    assert set(steps.unique().tolist()) == {-1, 0, 1}
+    assert float((steps != 0).double().mean()) == pytest.approx(0.1, abs=0.04)
+
+
+def test_mixtures_are_what_their_weights_say() -> None:
+    scene = _scene("qwen3")
+    places = {"victim": scene.victim, "base": scene.base, "sibling0": scene.siblings[0], "sibling1": scene.siblings[1]}
+    for name in ("interpolate-0.1", "amplify-1.2", "soup-2-unequal", "soup-3-unequal", "soup-task-arithmetic"):
+        done = attacks.perform(REGISTRY[name], scene)
+        assert sum(done.weights.values()) == pytest.approx(1)
+        for key, value in done.model.state.items():
+            parts = [w * m.state[key] for p, w in done.weights.items() if (m := places[p]) is not None]
+            assert torch.allclose(value, torch.stack(parts).sum(0), atol=1e-12)
+
+
+def test_grafts_and_dropped_layers_keep_what_they_say() -> None:
+    scene = _scene("qwen3_moe")
+    assert scene.stranger is not None
+    total = sum(v.numel() for v in scene.victim.state.values())
+    done = attacks.perform(REGISTRY["graft-lower-half"], scene)
+    own = sum(v.numel() for k, v in done.model.state.items() if torch.equal(v, scene.victim.state[k]))
+    alien = sum(v.numel() for k, v in done.model.state.items() if torch.equal(v, scene.stranger.state[k]))
+    assert own / total == pytest.approx(done.kept)
+    assert own + alien == total
+    for name in ("drop-first", "drop-last"):
+        short = attacks.perform(REGISTRY[name], scene)
+        assert short.model.config["num_hidden_layers"] == 1
+        assert sum(v.numel() for v in short.model.state.values()) / total == pytest.approx(short.kept)
+
+
+def test_a_permuted_vocabulary_takes_its_tokenizer_along() -> None:
+    scene = _scene("llama")
+    done = attacks.perform(REGISTRY["permute-vocabulary"], scene)
+    assert done.token_map is not None
+    assert done.model.tokenizer is not None
+    assert done.model.tokenizer["model"]["vocab"]["tok7"] == int(done.token_map[7])
+    assert done.model.tokenizer["added_tokens"][0]["id"] == int(done.token_map[2])
+    assert done.model.config["eos_token_id"] == int(done.token_map[2])
+
+
+@pytest.mark.parametrize("family", list(CONFIGS))
+def test_every_attack_runs_in_bf16_and_is_drawn_from_its_seed(family: str) -> None:
+    scene = _scene(family, torch.bfloat16)
+    for name, attack in REGISTRY.items():
+        if not attack.applies(scene):
+            continue
+        first = _weights(attacks.perform(attack, scene, seed=1).model)
+        assert all(v.isfinite().all() for v in first.values()), name
+        if name in ("everything", "noise-0.01", "stack-everything-noise-rename"):
+            again, other = (_weights(attacks.perform(attack, scene, seed=s).model) for s in (1, 2))
+            assert all(torch.equal(v, again[k]) for k, v in first.items())
+            assert not all(torch.equal(v, other[k]) for k, v in first.items())
+
+
+def test_the_registry_is_large_and_knows_what_is_a_copy() -> None:
+    made = [a for a in REGISTRY.values() if a.group != "control"]
+    assert len(made) >= 45
+    assert {a.relation for a in made} == {
+        Relation.IDENTICAL,
+        Relation.EQUIVALENT,
+        Relation.PERTURBED,
+        Relation.MERGED,
+        Relation.PARTIAL,
+    }
+    assert not any(a.copy for a in REGISTRY.values() if a.group in ("control", "merged", "partial"))
+    assert all(set(n) <= set("abcdefghijklmnopqrstuvwxyz0123456789.-") for n in REGISTRY)
+
+
+def test_an_attack_out_of_place_is_refused() -> None:
+    with pytest.raises(ValueError, match="expected"):
+        attacks.perform(REGISTRY["permute-experts"], _scene("llama"))
+    with pytest.raises(ValueError, match="expected"):
+        attacks.perform(REGISTRY["soup-2-equal"], Scene(_tiny("llama")))

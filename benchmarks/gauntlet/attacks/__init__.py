@@ -72,11 +72,18 @@ def perform(attack: Attack, scene: Scene, *, seed: int = 0) -> Attacked:
         )
     digest = hashlib.sha256(f"{attack.name}|{seed}".encode()).digest()
     rng = torch.Generator().manual_seed(int.from_bytes(digest[:7], "big"))
-    subject = {"victim": scene.victim, "child": scene.child, "stranger": scene.stranger}[attack.subject]
-    assert subject is not None  # Attack.needs saw to it
-    draft = read(subject)
+    draft = read(_subject(attack, scene))
     for step in attack.steps:
         draft = step(draft, scene, rng)
     return Attacked(
         emit(draft), attack.relation, draft.transforms, draft.weights, draft.token_map, draft.output_map, draft.kept
     )
+
+
+def _subject(attack: Attack, scene: Scene) -> Model:
+    """The model that is disguised; ``Attack.needs`` saw to it that it is there."""
+    sibling = scene.siblings[0] if scene.siblings else None
+    places = {"victim": scene.victim, "child": scene.child, "sibling": sibling, "stranger": scene.stranger}
+    found = places[attack.subject]
+    assert found is not None
+    return found

@@ -58,7 +58,7 @@ def identical() -> Iterator[Attack]:
     yield make("pack-experts", stored.pack_experts, families=MOE_TYPES)
     yield make("untie", residual.untie, families=LLAMA_TYPES | {"gpt2"}, when=is_tied)
     yield make("extra-buffers", stored.add_buffers)
-    yield make("extra-junk-20%", stored.add_junk(0.2), accept=frozenset({Relation.EQUIVALENT}))
+    yield make("extra-junk-0.2", stored.add_junk(0.2), accept=frozenset({Relation.EQUIVALENT}))
     yield make("reshard-rename-cast", stored.reshard(3), stored.rename("scramble"), stored.cast("f32"))
 
 

@@ -116,12 +116,16 @@ def read(model: Model) -> Draft:
 
 
 def emit(draft: Draft) -> Model:
-    """Put ``draft`` together again under transformers' names, each tensor in the dtype it was stored in."""
+    """Put ``draft`` together again under transformers' names.
+
+    Each tensor is rounded once, to the dtype it was stored in or to the one it is cast to.
+    """
     kind = family(draft)
+    final = None if draft.storage.via is not None else draft.storage.dtype
     state: dict[str, torch.Tensor] = {}
     fused: dict[int, dict[Slot, torch.Tensor]] = {}
     for slot, value in draft.tensors.items():
-        tensor = value.to(draft.dtypes.get(slot, draft.dtype))
+        tensor = value.to(final or draft.dtypes.get(slot, draft.dtype))
         if kind == "gpt2" and _stem(slot.role) in _ROWS:
             fused.setdefault(slot.layer, {})[slot] = tensor
         else:

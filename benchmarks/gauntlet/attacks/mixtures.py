@@ -113,6 +113,7 @@ def controls() -> Iterator[Attack]:
     for name, steps, families in disguises:
         for subject, relation, need in (
             ("child", Relation.DERIVED, Need.CHILD),
+            ("sibling", Relation.SIBLING, Need.SIBLING),
             ("stranger", Relation.INDEPENDENT, Need.STRANGER),
         ):
             yield Attack(

@@ -191,7 +191,7 @@ class Attack:
         needs: What the scene must offer.
         proof: How the function is shown to be kept.
         strength: Size of the change, 0 where there is none.
-        subject: Whose model is disguised: ``victim``, or for controls ``child`` or ``stranger``.
+        subject: Whose model is disguised: ``victim``, or for controls ``child``, ``sibling`` or ``stranger``.
         group: Kind for tables (``identical``, ``symmetry``, ``noise``, ``stack``, ``control``...).
         accept: Relations that are as right as ``relation`` (where the definitions overlap).
         when: A further condition on the scene (a tied head, another dtype).

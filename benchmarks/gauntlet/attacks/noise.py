@@ -164,20 +164,16 @@ def fp8(w: torch.Tensor, rng: torch.Generator) -> torch.Tensor:
 
 
 def flip_ulps(fraction: float) -> Step:
-    """One step of the stored dtype up or down on a random ``fraction`` of all values: mimics a sparse RL update."""
-    integers = {torch.bfloat16: torch.int16, torch.float16: torch.int16, torch.float32: torch.int32}
+    """One bf16 step up or down on a random ``fraction`` of all values: mimics the sparse traces of an RL update."""
 
     def step(draft: Draft, scene: Scene, rng: torch.Generator) -> Draft:
         new: dict[Slot, torch.Tensor] = {}
         for slot in matrices(draft):
-            dtype = draft.dtypes.get(slot, draft.dtype)
-            dtype = dtype if dtype in integers and draft.storage.dtype is None else torch.bfloat16
-            stored = draft.tensors[slot].to(dtype)
-            bits = stored.view(integers[dtype])
-            hit = torch.rand(stored.shape, generator=rng) < fraction
-            way = torch.where(torch.rand(stored.shape, generator=rng) < 0.5, -1, 1)
-            moved = (bits + (hit & (stored != 0)) * way).to(integers[dtype]).view(dtype)
-            new[slot] = torch.where(hit, moved.double(), draft.tensors[slot])
+            near = draft.tensors[slot].to(torch.bfloat16)
+            hit = (torch.rand(near.shape, generator=rng) < fraction) & (near != 0)
+            way = torch.where(torch.rand(near.shape, generator=rng) < 0.5, -1, 1)
+            moved = (near.view(torch.int16) + hit * way).to(torch.int16).view(torch.bfloat16)
+            new[slot] = draft.tensors[slot] + (moved.double() - near.double())
         return change(draft, new, f"sparse-noise:{fraction:g}")
 
     return step

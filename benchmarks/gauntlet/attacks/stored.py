@@ -39,10 +39,13 @@ def rename(scheme: str, config: str = "keep") -> Step:
 
 
 def cast(word: str, via: str = "") -> Step:
-    """Another dtype, perhaps rounded through a third one; a cast to what it is already says nothing."""
+    """Another dtype, perhaps rounded through a third one (which leaves no trace worth naming).
+
+    A cast to what it is already says nothing.
+    """
 
     def step(draft: Draft, scene: Scene, rng: torch.Generator) -> Draft:
-        words = [f"cast:{w}" for w in (via, word) if w and DTYPES[w] != draft.dtype]
+        words = [f"cast:{word}"] if DTYPES[word] != draft.dtype else []
         storage = replace(draft.storage, dtype=DTYPES[word], via=DTYPES[via] if via else None)
         return replace(change(draft, {}, *words), storage=storage)
 

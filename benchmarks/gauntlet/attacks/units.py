@@ -9,6 +9,7 @@ from benchmarks.gauntlet.attacks.model import Draft, Scene
 from benchmarks.gauntlet.attacks.residual import gaussian, permutation
 from fingerprint.architecture.interface import SHARED_EXPERT, Role, Slot
 
+_ALIGNED = 8  # units are added in eights: grouped matrix products want rows of a multiple of 16 bytes
 _IN = (Role.GATE, Role.GATE_BIAS, Role.UP, Role.UP_BIAS)
 
 
@@ -49,7 +50,7 @@ def split_units(draft: Draft, scene: Scene, rng: torch.Generator, fraction: floa
     """Duplicate ``fraction`` of the units of every MLP and share what they write between the twins (a and 1-a)."""
     new: dict[Slot, torch.Tensor] = {}
     width = size(draft, "intermediate_size")
-    extra = max(1, round(fraction * width))
+    extra = max(_ALIGNED, round(fraction * width / _ALIGNED) * _ALIGNED)
     for layer, expert in _mlps(draft):
         down = Slot(Role.DOWN, layer, expert)
         chosen = permutation(rng, width)[:extra]
