@@ -1,0 +1,203 @@
+"""Aligning, in order: rows of the vocabulary, basis of the residual stream, layers, experts, units, heads, gains.
+
+Every step first asks whether anything needs undoing at all; an honest fine-tune passes through with nothing undone
+and its delta as it was trained. Steps that could swallow part of a learned change need two separate estimates of one
+parameter that agree (units, mixings, query-key pairs, gains), or rows they were not fitted on (rotation).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+
+import torch
+
+from fingerprint.architecture.interface import Positions, Role, Slot
+
+from .alignment import Alignment, Witness
+from .experts import align_experts
+from .head import heads_related, tie, unshift
+from .heads import Attention, align_heads
+from .layers import layer_numbers, map_layers, relabel, silent
+from .matching import cosine, relative
+from .mixing import align_query_key_free, align_value_output
+from .model import Canonical
+from .norms import fold_all, fold_moved
+from .outcome import outcome
+from .residual import find_turn, refined, rescale, turn
+from .rope import align_query_key
+from .side import RESIDUAL_COLUMNS, RESIDUAL_ROWS, TABLES, WRITERS, Side
+from .units import align_units
+from .vocabulary import match_vocabulary
+
+_REFINE = 0.6
+_SCALED = 0.005
+_REFINE_ROWS = 8
+
+
+def align(candidate: Canonical, reference: Canonical) -> Alignment:
+    """Bring ``candidate`` into the gauge of ``reference``.
+
+    Args:
+        candidate: The model under suspicion; its tensors are not written to.
+        reference: The model it may come from; its tensors are not written to.
+
+    Returns:
+        Alignment; with unrelated models everything is left as it was and ``matched`` is empty.
+    """
+    c, r = Side(candidate.layout, dict(candidate.tensors)), Side(reference.layout, dict(reference.tensors))
+    witness, done = Witness(), set[str]()
+    tied = tie(c, r)
+    done |= match_vocabulary(c, r, (candidate.tokens, reference.tokens), witness)
+    done |= _basis(c, r, witness)
+    scale = _provisional_scale(c, r)
+    layer_map, _ = map_layers(c, r)
+    done |= _layer_words(c, r, layer_map)
+    dropped = relabel(c, layer_map)
+    done |= _branches(c, r, witness)
+    if witness.rotation is not None and witness.permutations.get("residual") is None:
+        _refine(c, r, witness)
+        done |= _branches(c, r, witness)
+    done |= fold_moved(c, r, witness)
+    done |= _settle_scale(c, r, scale, witness)
+    done |= unshift(c, r, witness)
+    if tied is not None and heads_related(c, r):
+        done.add(tied)
+    return outcome(candidate, reference, (c, r), done, layer_map, dropped, witness)
+
+
+def _basis(c: Side, r: Side, witness: Witness) -> set[str]:
+    """Find and undo a change of the residual basis, in place."""
+    found = find_turn(c, r)
+    if found is None:
+        return set()
+    done = {"rotated:residual"}
+    witness.rotation_held_out = found.held_out
+    if found.dense:
+        done |= fold_all(c, r, witness)
+        witness.rotation = found.matrix
+        witness.orthogonality = _orthogonality(found.matrix)
+    else:
+        assert found.order is not None and found.signs is not None  # noqa: S101
+        witness.permutations["residual"] = found.order
+        witness.scales["residual-signs"] = found.signs
+        witness.rotation = torch.zeros(len(found.order), len(found.order))
+        witness.rotation[found.order, torch.arange(len(found.order))] = found.signs
+    turn(c, found)
+    return done
+
+
+def _orthogonality(matrix: torch.Tensor | None) -> float:
+    if matrix is None:
+        return 0.0
+    return float((matrix.T @ matrix - torch.eye(matrix.shape[0])).abs().max())
+
+
+def _provisional_scale(c: Side, r: Side) -> float:
+    """Divide out the embedding's scale for now, in place; ``_settle_scale`` decides. 1.0 if there is none."""
+    x, y = c.get(Role.EMBED), r.get(Role.EMBED)
+    if x is None or y is None or x.shape != y.shape or not r.layout.pre_norm or cosine(x, y) < 0.5:
+        return 1.0
+    scale = float(x.norm() / y.norm().clamp_min(1e-30))
+    if abs(math.log(max(scale, 1e-30))) < _SCALED:
+        return 1.0
+    rescale(c, scale)
+    return scale
+
+
+def _settle_scale(c: Side, r: Side, scale: float, witness: Witness) -> set[str]:
+    """Keep the provisional scale if what writes to the residual stream has it and what reads from it has not."""
+    if scale == 1.0:
+        return set()
+    writers = [s for s in r.slots(*TABLES, *WRITERS) if s in c.tensors and c.tensors[s].shape == r.tensors[s].shape]
+    kept = [relative(c.tensors[s], r.tensors[s]) for s in writers]
+    back = [relative(c.tensors[s] * scale, r.tensors[s]) for s in writers]
+    logs = [math.log(max(float(c.tensors[s].norm()), 1e-30) / max(float(r.tensors[s].norm()), 1e-30)) for s in writers]
+    gates = [s for s in r.slots(Role.GATE, Role.UP) if s in c.tensors and c.tensors[s].shape == r.tensors[s].shape]
+    read = [float(c.reader(s).norm() / r.reader(s).norm().clamp_min(1e-30)) for s in gates if s.role is Role.GATE or not r.layout.gated]
+    size = abs(math.log(scale))
+    reads = abs(math.log(max(_median(read), 1e-30))) if read else 0.0
+    rest = _median([abs(x) for x in logs])
+    before, after = _mean_square(back), _mean_square(kept)
+    witness.evidence |= {"residual-scale:before": before, "residual-scale:after": after}
+    if reads < 0.5 * size and rest < 0.25 * size and (after < 0.5 * before or (size > 0.02 and after < 0.9 * before)):
+        witness.residual_scale = scale
+        return {"rescaled:residual"}
+    rescale(c, 1.0 / scale)
+    return set()
+
+
+def _median(values: list[float]) -> float:
+    return sorted(values)[len(values) // 2] if values else 0.0
+
+
+def _mean_square(values: list[float]) -> float:
+    finite = [v for v in values if math.isfinite(v)]
+    return (sum(v * v for v in finite) / len(finite)) ** 0.5 if finite else 0.0
+
+
+def _layer_words(c: Side, r: Side, layer_map: dict[int, int]) -> set[str]:
+    """Words for layers added and taken away."""
+    done = set()
+    if not layer_map:
+        return done
+    extra = [i for i in layer_numbers(c) if i not in layer_map]
+    if any(silent(c, i) for i in extra):
+        done.add("appended:identity-layers")
+    missing = [j for j in layer_numbers(r) if j not in layer_map.values()]
+    if missing and len(layer_map) < len(layer_numbers(r)):
+        done.add("dropped:layers")
+    if any(i != j for i, j in layer_map.items()) and not missing and not extra:
+        done.add("renamed")
+    return done
+
+
+def _branches(c: Side, r: Side, witness: Witness) -> set[str]:
+    """Undo what can be undone inside layers, in place."""
+    done: set[str] = set()
+    for layer in layer_numbers(r):
+        done |= align_experts(c, r, layer, witness)
+        for slot in [s for s in r.slots(Role.UP) if s.layer == layer]:
+            done |= align_units(c, r, layer, slot.expert, witness)
+        ca, ra = Attention(c, layer), Attention(r, layer)
+        if ca.complete and ra.complete and ca.head_dim == ra.head_dim:
+            done |= _attention(ca, ra, witness)
+    return done
+
+
+def _attention(c: Attention, r: Attention, witness: Witness) -> set[str]:
+    if c.side.tensors[c.slot(Role.QUERY)].shape != r.side.tensors[r.slot(Role.QUERY)].shape or c.repeat != r.repeat:
+        return set()
+    done = align_heads(c, r, witness)
+    if witness.evidence[f"heads:{r.layer}"] < 0.3:
+        return done
+    done |= align_value_output(c, r, witness)
+    if r.side.layout.positions is Positions.ROPE:
+        return done | align_query_key(c, r, witness)
+    return done | align_query_key_free(c, r, witness)
+
+
+def _refine(c: Side, r: Side, witness: Witness) -> None:
+    """Fit the rotation again on everything that matches by now, in place."""
+    width = r.layout.dims.hidden or r.tensors[Slot(Role.EMBED)].shape[1]
+    found = refined(_residual_pairs(c, r, width), width)
+    turn(c, found)
+    assert found.matrix is not None and witness.rotation is not None  # noqa: S101
+    witness.rotation = witness.rotation @ found.matrix
+    witness.orthogonality = _orthogonality(witness.rotation)
+
+
+def _residual_pairs(c: Side, r: Side, width: int) -> Iterator[tuple[torch.Tensor, torch.Tensor]]:
+    """Matched matrices with residual vectors as rows, large ones thinned."""
+    for slot, y in r.tensors.items():
+        x = c.tensors.get(slot)
+        if x is None or x.shape != y.shape or x.ndim != 2:
+            continue
+        if slot.role in RESIDUAL_ROWS:
+            x, y = x.T, y.T
+        elif slot.role not in RESIDUAL_COLUMNS:
+            continue
+        step = max(1, x.shape[0] // (_REFINE_ROWS * width))
+        x, y = x[::step], y[::step]
+        if cosine(x, y) > _REFINE:
+            yield x, y

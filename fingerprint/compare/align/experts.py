@@ -1,0 +1,78 @@
+"""Mixture experts: which expert is which, by router row, borne out by gate rows."""
+
+from __future__ import annotations
+
+import torch
+
+from fingerprint.architecture.interface import SHARED_EXPERT, Role, Slot
+
+from .alignment import Witness
+from .matching import assign, match_rows, nearest, row_cosines
+from .side import Side
+
+_SAME_ROUTE = 0.8
+_SAME_UNITS = 0.6
+_SAMPLE = 32
+_IN_EXPERT = frozenset({Role.GATE, Role.UP, Role.DOWN, Role.GATE_BIAS, Role.UP_BIAS, Role.DOWN_BIAS})
+
+
+def align_experts(candidate: Side, reference: Side, layer: int, witness: Witness) -> set[str]:
+    """Undo a permutation of experts and router rows in one layer, in place on the candidate.
+
+    Returns:
+        Transforms undone.
+    """
+    slot = Slot(Role.ROUTER, layer)
+    if slot not in candidate.tensors or slot not in reference.tensors:
+        return set()
+    c, r = candidate.reader(slot), reference.reader(slot)
+    if c.shape != r.shape or float(row_cosines(c, r).min()) > _SAME_ROUTE:
+        return set()
+    order = match_rows(c, r).order
+    if float(row_cosines(c[order], r).median()) < _SAME_ROUTE or not _borne_out(candidate, reference, layer, order):
+        order = _by_units(candidate, reference, layer)
+    if bool((order == torch.arange(len(order))).all()) or not _borne_out(candidate, reference, layer, order):
+        return set()
+    _reorder(candidate, layer, order)
+    witness.permutations[f"experts:{layer}"] = order
+    return {"permuted:experts"}
+
+
+def _likeness(candidate: Side, reference: Side, c: Slot, r: Slot) -> float:
+    """Median cosine of sampled gate rows with their nearest in the other expert."""
+    if c not in candidate.tensors or r not in reference.tensors:
+        return 0.0
+    rows = candidate.reader(c)[:_SAMPLE]
+    return float(nearest(rows, reference.reader(r))[1].median())
+
+
+def _borne_out(candidate: Side, reference: Side, layer: int, order: torch.Tensor) -> bool:
+    """Whether most experts' gate rows agree with this order."""
+    scores = [
+        _likeness(candidate, reference, Slot(Role.GATE, layer, int(i)), Slot(Role.GATE, layer, j))
+        for j, i in enumerate(order.tolist())
+    ]
+    return bool(torch.tensor(scores).median() > _SAME_UNITS)
+
+
+def _by_units(candidate: Side, reference: Side, layer: int) -> torch.Tensor:
+    """Order by gate rows alone."""
+    n = reference.tensors[Slot(Role.ROUTER, layer)].shape[0]
+    table = [
+        [_likeness(candidate, reference, Slot(Role.GATE, layer, i), Slot(Role.GATE, layer, j)) for i in range(n)]
+        for j in range(n)
+    ]
+    return assign(torch.tensor(table))
+
+
+def _reorder(side: Side, layer: int, order: torch.Tensor) -> None:
+    place = {int(i): j for j, i in enumerate(order.tolist())}
+    moved: dict[Slot, torch.Tensor] = {}
+    for slot, x in side.tensors.items():
+        if slot.layer == layer and slot.role in _IN_EXPERT and 0 <= slot.expert < SHARED_EXPERT:
+            moved[slot._replace(expert=place.get(slot.expert, slot.expert))] = x
+        elif slot == Slot(Role.ROUTER, layer):
+            moved[slot] = x[order]
+        else:
+            moved[slot] = x
+    side.tensors = moved

@@ -1,0 +1,57 @@
+"""The head: tied, untied, or shifted by one row that softmax cannot see."""
+
+from __future__ import annotations
+
+from fingerprint.architecture.interface import Role, Slot
+
+from .alignment import Witness
+from .matching import cosine
+from .side import Side
+
+_RELATED = 0.5
+_SHIFTED = 0.5
+_LEAST = 0.01
+
+
+def tie(candidate: Side, reference: Side) -> str | None:
+    """Give the tied side the head it stands for, when only one is tied, in place.
+
+    Returns:
+        The word for what was undone (``untied`` or ``retied``), to be used only if the heads turn out related.
+    """
+    head, embed = Slot(Role.HEAD), Slot(Role.EMBED)
+    if (head in candidate.tensors) == (head in reference.tensors):
+        return None
+    tied, word = (reference, "untied") if head in candidate.tensors else (candidate, "retied")
+    if embed not in tied.tensors:
+        return None
+    tied.tensors[head] = tied.tensors[embed]
+    return word
+
+
+def heads_related(candidate: Side, reference: Side) -> bool:
+    """Whether both heads now carry the same values."""
+    c, r = candidate.get(Role.HEAD), reference.get(Role.HEAD)
+    return c is not None and r is not None and c.shape == r.shape and cosine(c, r) > _RELATED
+
+
+def unshift(candidate: Side, reference: Side, witness: Witness) -> set[str]:
+    """Undo head + 1 c^T if the mean row difference is most of the difference, in place on the candidate.
+
+    Optimisers with per-coordinate steps push unseen tokens' rows along together, so a small common drift is left
+    alone: it must carry most of the residual and be more than one percent of the head.
+    """
+    head = Slot(Role.HEAD)
+    c, r = candidate.tensors.get(head), reference.tensors.get(head)
+    if c is None or r is None or c.shape != r.shape:
+        return set()
+    shift = (c - r).mean(dim=0, keepdim=True)
+    size = float(r.norm())
+    before, after = float((c - r).norm()), float((c - r - shift).norm())
+    witness.evidence |= {"head:before": before / max(size, 1e-30), "head:after": after / max(size, 1e-30)}
+    exact = after < 0.1 * before
+    if before < 1e-5 * size or not (exact or (after < _SHIFTED * before and before > _LEAST * size)):
+        return set()
+    candidate.tensors[head] = c - shift
+    witness.scales["head-shift"] = shift[0]
+    return {"shifted:head"}

@@ -1,0 +1,227 @@
+"""MLP units: order, scale and splitting (2-weights section 4, rows "SwiGLU units" and "unit split").
+
+A unit is a gate row, an up row and a down column; order is found from the rows that no scale reaches. The scale of a
+unit (u -> s u, d -> d / s) is estimated from up and from down apart: when it was applied, both tell the same story; a
+learned change tells opposite ones, since training moves at right angles to what changes nothing.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+
+from fingerprint.architecture.interface import Role, Slot
+
+from .alignment import Witness
+from .matching import Match, match_rows, nearest, normalised, row_cosines
+from .side import Side
+
+SAME_UNIT = 0.6
+"""Median cosine at which a matching of units is believed; independents reach .47 (2-weights section 4)."""
+
+AGREEMENT = 0.8
+"""Correlation of two separate estimates of one symmetry's parameter above which it was applied."""
+
+WORTHWHILE = 0.9
+DECISIVE = 0.5
+ROUNDING = 2e-6
+
+
+@dataclass
+class Block:
+    """The unit matrices of one MLP: gate may be absent. Rows are units; ``down`` is transposed to (I x d)."""
+
+    side: Side
+    layer: int
+    expert: int
+
+    def slot(self, role: Role) -> Slot:
+        """Slot of a role in this MLP."""
+        return Slot(role, self.layer, self.expert)
+
+    def has(self, role: Role) -> bool:
+        """Whether this MLP has the role."""
+        return self.slot(role) in self.side.tensors
+
+    @property
+    def units(self) -> int:
+        """Number of units."""
+        return int(self.side.tensors[self.slot(Role.UP)].shape[0])
+
+    @property
+    def key(self) -> torch.Tensor:
+        """Rows that order is found from, gains folded: the gate, or up beside down in a plain MLP."""
+        if self.has(Role.GATE):
+            return self.side.augmented(self.slot(Role.GATE))
+        up = normalised(self.side.augmented(self.slot(Role.UP)))
+        return torch.cat([up, normalised(self.down)], dim=1)
+
+    @property
+    def up(self) -> torch.Tensor:
+        """Up rows with gain folded and bias beside them."""
+        return self.side.augmented(self.slot(Role.UP))
+
+    @property
+    def down(self) -> torch.Tensor:
+        """Down columns as rows."""
+        return self.side.tensors[self.slot(Role.DOWN)].T
+
+    def reorder(self, order: torch.Tensor) -> None:
+        """Put units in this order, biases too."""
+        for role in (Role.GATE, Role.UP, Role.GATE_BIAS, Role.UP_BIAS):
+            if self.has(role):
+                self.side.tensors[self.slot(role)] = self.side.tensors[self.slot(role)][order]
+        self.side.tensors[self.slot(Role.DOWN)] = self.side.tensors[self.slot(Role.DOWN)][:, order]
+
+    def scale(self, factors: torch.Tensor) -> None:
+        """Divide up rows (and biases) and multiply down columns by ``factors``."""
+        self.side.tensors[self.slot(Role.UP)] = self.side.tensors[self.slot(Role.UP)] / factors[:, None]
+        if self.has(Role.UP_BIAS):
+            self.side.tensors[self.slot(Role.UP_BIAS)] = self.side.tensors[self.slot(Role.UP_BIAS)] / factors
+        self.side.tensors[self.slot(Role.DOWN)] = self.side.tensors[self.slot(Role.DOWN)] * factors
+
+
+def align_units(
+    candidate: Side, reference: Side, layer: int, expert: int, witness: Witness
+) -> set[str]:
+    """Undo order, scale and splitting of one MLP, in place on the candidate (and on a reference that was split).
+
+    Args:
+        candidate: Already in the reference's basis and layer numbers.
+        reference: The other side.
+        layer: Which layer.
+        expert: Which expert, or -1.
+        witness: Takes permutations and scales.
+
+    Returns:
+        Transforms undone.
+    """
+    c, r = Block(candidate, layer, expert), Block(reference, layer, expert)
+    if not all(b.has(Role.UP) and b.has(Role.DOWN) for b in (c, r)) or c.has(Role.GATE) != r.has(Role.GATE):
+        return set()
+    if c.key.shape[1] != r.key.shape[1]:
+        return set()
+    name = f"mlp:{layer}" if expert < 0 else f"mlp:{layer}.{expert}"
+    done: set[str] = set()
+    if c.units != r.units:
+        big, small = (c, r) if c.units > r.units else (r, c)
+        if _merge(big, small):
+            done.add("split:mlp")
+    if c.units != r.units:
+        return done
+    done |= _reorder(c, r, name, witness)
+    if c.has(Role.GATE):
+        done |= _rescale(c, r, name, witness)
+    return done
+
+
+def _reorder(c: Block, r: Block, name: str, witness: Witness) -> set[str]:
+    """Undo a permutation of units if one is there."""
+    here = row_cosines(c.key, r.key)
+    stray = here < SAME_UNIT
+    if not bool(stray.any()):
+        return set()
+    settled = float(here.median()) > SAME_UNIT
+    if settled:
+        order = _strays(c.key, r.key, here, stray)
+    else:
+        match = match_rows(c.key, r.key)
+        witness.evidence[f"match:{name}"] = float(match.score.median())
+        if float(match.score.median()) < SAME_UNIT:
+            return set()
+        order = match.order
+    if bool((order == torch.arange(len(order))).all()):
+        return set()
+    c.reorder(order)
+    witness.permutations[name] = order
+    return {"permuted:mlp"}
+
+
+def _strays(c: torch.Tensor, r: torch.Tensor, here: torch.Tensor, stray: torch.Tensor) -> torch.Tensor:
+    """Most units stand where they stood: rematch the others among themselves, and only where that is clearly better."""
+    order = torch.arange(len(here))
+    rows = torch.nonzero(stray).flatten()
+    match: Match = match_rows(c[rows], r[rows])
+    better = bool((match.order >= 0).all()) and float(match.score.median()) > SAME_UNIT
+    if better and float(match.score.median()) > float(here[rows].median()) + 0.2:
+        order[rows] = rows[match.order]
+    return order
+
+
+def scale_estimates(c: Block, r: Block) -> tuple[torch.Tensor, torch.Tensor]:
+    """The scale of each unit by least squares, from up and from down apart, (I,) each."""
+    up_c, up_r, down_c, down_r = c.up, r.up, c.down, r.down
+    from_up = torch.linalg.vecdot(up_c, up_r) / up_r.square().sum(dim=1).clamp_min(1e-30)
+    from_down = torch.linalg.vecdot(down_c, down_r) / down_c.square().sum(dim=1).clamp_min(1e-30)
+    return from_up, from_down
+
+
+def _rescale(c: Block, r: Block, name: str, witness: Witness) -> set[str]:
+    """Undo a scale of units if up and down agree on it."""
+    from_up, from_down = scale_estimates(c, r)
+    same_sign = (from_up * from_down > 0) & torch.isfinite(from_up) & torch.isfinite(from_down)
+    size = (from_up.abs() * from_down.abs()).clamp_min(1e-30).sqrt()
+    factors = torch.where(same_sign, torch.sign(from_up) * size, torch.ones_like(size))
+    factors = torch.where(factors.abs() > 1e-6, factors, torch.ones_like(factors))
+    before = _gap(c.up, r.up, c.down, r.down)
+    after = _gap(c.up / factors[:, None], r.up, c.down * factors[:, None], r.down)
+    logs = torch.stack([from_up.abs(), from_down.abs()]).clamp_min(1e-12).log()
+    flips = float(((from_up < 0) & (from_down < 0)).float().mean())
+    agree = _correlation(logs[0], logs[1])
+    witness.evidence[f"scale:{name}"] = agree
+    wanted = before > ROUNDING and (after < DECISIVE * before or (agree > AGREEMENT and after < WORTHWHILE * before))
+    if not wanted or (flips == 0 and float((factors - 1).abs().max()) < 1e-4):
+        return set()
+    c.scale(factors)
+    witness.scales[name] = factors
+    return {"rescaled:mlp"}
+
+
+def _gap(up_c: torch.Tensor, up_r: torch.Tensor, down_c: torch.Tensor, down_r: torch.Tensor) -> float:
+    """Relative residual over up and down together, each against its own size."""
+    up = float((up_c - up_r).square().sum() / up_r.square().sum().clamp_min(1e-30))
+    down = float((down_c - down_r).square().sum() / down_r.square().sum().clamp_min(1e-30))
+    return float((0.5 * (up + down)) ** 0.5)
+
+
+def _correlation(a: torch.Tensor, b: torch.Tensor) -> float:
+    """Pearson correlation; 0 where either does not vary."""
+    x, y = a - a.mean(), b - b.mean()
+    size = float(x.norm() * y.norm())
+    return float(x @ y) / size if size > 1e-12 else 0.0
+
+
+def _merge(big: Block, small: Block) -> bool:
+    """Put units that were split together again, in place on ``big``.
+
+    Each unit of the larger side goes to its nearest on the smaller; the gate must agree, and the up row up to a
+    factor. Down columns add up once each is brought to a common scale of its up row.
+
+    Returns:
+        Whether the larger side now has exactly the smaller one's units.
+    """
+    owner, score, _ = nearest(big.key if big.has(Role.GATE) else big.up, small.key if big.has(Role.GATE) else small.up)
+    if float(score.median()) < SAME_UNIT or len(torch.unique(owner)) != small.units:
+        return False
+    up, target = big.up, small.up[owner]
+    if float(row_cosines(up, target).abs().median()) < SAME_UNIT:
+        return False
+    factor = torch.linalg.vecdot(up, target) / target.square().sum(dim=1).clamp_min(1e-30)
+    factor = torch.where(factor.abs() > 1e-6, factor, torch.ones_like(factor))
+    if big.has(Role.GATE):
+        big.scale(factor)
+    _sum_groups(big, owner, small.units)
+    return True
+
+
+def _sum_groups(block: Block, owner: torch.Tensor, units: int) -> None:
+    """Average gate and up over the parts of each unit, and add up their down columns."""
+    count = torch.bincount(owner, minlength=units).clamp_min(1)
+    for role in (Role.GATE, Role.UP, Role.GATE_BIAS, Role.UP_BIAS):
+        if block.has(role):
+            x = block.side.tensors[block.slot(role)]
+            total = torch.zeros((units, *x.shape[1:])).index_add_(0, owner, x)
+            block.side.tensors[block.slot(role)] = total / count.reshape(-1, *[1] * (x.ndim - 1))
+    down = block.side.tensors[block.slot(Role.DOWN)]
+    block.side.tensors[block.slot(Role.DOWN)] = torch.zeros(down.shape[0], units).index_add_(1, owner, down)
