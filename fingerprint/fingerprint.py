@@ -1,0 +1,299 @@
+"""A Fingerprint: everything a later comparison needs, when the checkpoint itself may be gone.
+
+Plain frozen dataclasses over NumPy arrays; ``fingerprint.scan`` makes them, ``fingerprint.file`` stores them. Every
+array is documented with shape and dtype, because comparison code lives by them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+
+import numpy as np
+
+from fingerprint.architecture.interface import Dims, Slot
+from fingerprint.content import content_root, nameless_root
+from fingerprint.sketch.signs import sign_bits
+
+STRINGS, IDS = "strings", "ids"
+"""Token bases: signs drawn by token string (survive a permuted vocabulary), or by token id."""
+
+
+@dataclass(frozen=True)
+class TensorEntry:
+    """One stored tensor.
+
+    Attributes:
+        name: Name in the container.
+        shape: Logical shape.
+        dtype: Logical dtype, safetensors spelling.
+        stored: The container's own dtype name.
+        digest: Hex tensor digest.
+        value: Hex value digest (values as bfloat16).
+        multiset: Hex digest of the sorted bfloat16 codes and sorted shape; empty where none was made.
+    """
+
+    name: str
+    shape: tuple[int, ...]
+    dtype: str
+    stored: str
+    digest: str
+    value: str
+    multiset: str = ""
+
+    @property
+    def numel(self) -> int:
+        """Number of elements."""
+        return int(np.prod(self.shape, dtype=np.int64)) if self.shape else 1
+
+
+@dataclass(frozen=True)
+class Statistics:
+    """Per-slot numbers. ``norm`` and ``rows`` see every value, the others a content-independent sample of rows.
+
+    Attributes:
+        norm: Frobenius norm.
+        mean: Mean.
+        kurtosis: Excess kurtosis (0 for a Gaussian).
+        peak: Largest magnitude seen.
+        zeros: Fraction of exact zeros.
+        rows: Quantiles (0, 1/8 .. 1) of the row norms over sqrt(row length), float32 (9,).
+        nonfinite: Number of rows that held NaN or infinity (taken as zero by everything but the digests).
+    """
+
+    norm: float
+    mean: float
+    kurtosis: float
+    peak: float
+    zeros: float
+    rows: np.ndarray
+    nonfinite: int = 0
+
+
+@dataclass(frozen=True)
+class Lattice:
+    """Whether values sit on few levels, as after quantise-dequantise.
+
+    Attributes:
+        bits: Detected width; 0 when the values look continuous.
+        scheme: E.g. ``int8-row``, ``int4-group128``, ``nf4-group64``, ``levels-tensor``; empty when bits is 0.
+        evidence: float32 (9,): distinct over possible values pooled, per row, per group of 128, 64, 32 columns, then
+            phase coherence per row, per group of 128, 64, 32 (near 1 on a lattice); NaN where not measurable.
+    """
+
+    bits: int
+    scheme: str
+    evidence: np.ndarray
+
+
+@dataclass(frozen=True)
+class SlotSketch:
+    """A slot's sketch.
+
+    Attributes:
+        shape: Canonical shape of the slot (out x in for matrices; any rank on the generic path).
+        statistics: Norm and moments.
+        lattice: Quantisation signal; None for vectors.
+        linear: float32. Matrices: (r, r) linear sketch, unbiased for inner products. Vectors: the vector itself when
+            ``whole``, else a linear sketch (64,).
+        whole: Whether ``linear`` is the slot's values themselves (flat, C order).
+        minhash: uint32 (64,) MinHash of the top-k magnitude index set, or None outside the budget.
+        tensor: Name of the stored tensor the slot is cut from.
+    """
+
+    shape: tuple[int, ...]
+    statistics: Statistics
+    lattice: Lattice | None
+    linear: np.ndarray
+    whole: bool
+    minhash: np.ndarray | None
+    tensor: str
+
+    @property
+    def norm(self) -> float:
+        """Frobenius norm."""
+        return self.statistics.norm
+
+    @property
+    def numel(self) -> int:
+        """Number of elements."""
+        return int(np.prod(self.shape, dtype=np.int64)) if self.shape else 1
+
+    @property
+    def signs(self) -> np.ndarray:
+        """Packed sign bits of the leading 16 x 16 block, uint8."""
+        return sign_bits(self.linear)
+
+
+@dataclass(frozen=True)
+class UnitInvariants:
+    """MLP units of one layer, chosen by content (largest |cos(gate, up)|; plain MLPs: |cos(up, down)|).
+
+    All directions are taken after folding norm gains. N units, k probes per basis. Experts are pooled.
+
+    Attributes:
+        count: Units in the layer, over all experts.
+        expert: int32 (N,) expert of the unit, -1 in dense layers.
+        index: int32 (N,) row of the unit in its expert; for witnesses, not for matching.
+        triples: float16 (N, 3): cos(g,u), cos(g,d), cos(u,d) times sqrt(d), signs flipped so that the first is
+            positive. Plain MLPs: (0, 0, cos(u,d) sqrt(d)).
+        norms: float32 (N, 3): |g|, |u|, |d|; |g| is 0 in plain MLPs.
+        gate: Basis to float16 (N, k): gate rows on the token probes, centred over all units, unit length (plain
+            MLPs: the up rows).
+        up: Basis to float16 (N, k), sign as in triples, unit length. Empty in plain MLPs.
+        down: Basis to float16 (N, k), sign as in triples, unit length.
+        spread: float32 (9,) quantiles (0, 1/8 .. 1) of the choosing cosine, times sqrt(d), over all units.
+    """
+
+    count: int
+    expert: np.ndarray
+    index: np.ndarray
+    triples: np.ndarray
+    norms: np.ndarray
+    gate: Mapping[str, np.ndarray]
+    up: Mapping[str, np.ndarray]
+    down: Mapping[str, np.ndarray]
+    spread: np.ndarray
+
+
+@dataclass(frozen=True)
+class HeadInvariants:
+    """Similarity invariants of attention heads: power sums m_k = tr(M^k)/n, k = 1..6, over max_k |m_k|^(1/k) to the k.
+
+    Attributes:
+        value_output: float32 (heads, 6) of W_v W_o per query head; empty (0, 6) where a piece is missing.
+        value_output_scale: float32 (heads,) log of the scale that was divided out.
+        query_key: float32 (heads, 6) of (W_q W_q^T)(W_k W_k^T) per query head.
+        query_key_scale: float32 (heads,) log of the scale that was divided out.
+    """
+
+    value_output: np.ndarray
+    value_output_scale: np.ndarray
+    query_key: np.ndarray
+    query_key_scale: np.ndarray
+
+
+@dataclass(frozen=True)
+class LayerInvariants:
+    """Symmetry invariants of one layer; None where a piece is missing."""
+
+    units: UnitInvariants | None
+    heads: HeadInvariants | None
+
+
+@dataclass(frozen=True)
+class TokenCosines:
+    """Cosines between the rows of T tokens, chosen by smallest keyed hash.
+
+    Attributes:
+        ids: int64 (T,) token ids here.
+        hashes: uint64 (T,) ascending; equal hash means equal token (by string or id), so sets can be intersected.
+        embed: float16 (T, T) cosines between embedding rows.
+        head: float16 (T, T) between head rows (after folding the final norm), None when tied or absent.
+    """
+
+    ids: np.ndarray
+    hashes: np.ndarray
+    embed: np.ndarray
+    head: np.ndarray | None
+
+
+@dataclass(frozen=True)
+class Meta:
+    """What was scanned, and how.
+
+    Attributes:
+        algorithm: Name that encodes every parameter that changes the output.
+        key_id: First 8 hex digits of SHA-256 of the sketch key; only equal keys compare.
+        format: Container format.
+        family: Layout family.
+        dims: Sizes.
+        norm: Norm kind (``rms``, ...).
+        positions: Position kind.
+        pre_norm: Norm before the branch.
+        gated: Gated MLP.
+        tied: Head is the embedding.
+        source: What told roles apart.
+        ambiguous: Pairs of roles that could not be told apart.
+        notes: Layout notes.
+        transforms: What the reader undid (``Checkpoint.notes``).
+        parameters: Number of stored elements.
+        files: (name, size) of the weight files.
+        config: Hex digest of the canonical JSON of the config; empty when there is none.
+        tokenizer: Hex digest over the token strings; empty when there are none.
+        token_bases: Bases the probes were made in, ``strings`` first.
+    """
+
+    algorithm: str
+    key_id: str
+    format: str
+    family: str
+    dims: Dims
+    norm: str
+    positions: str
+    pre_norm: bool
+    gated: bool
+    tied: bool
+    source: str
+    ambiguous: tuple[tuple[str, str], ...]
+    notes: tuple[str, ...]
+    transforms: tuple[str, ...]
+    parameters: int
+    files: tuple[tuple[str, int], ...]
+    config: str
+    tokenizer: str
+    token_bases: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Fingerprint:
+    """A checkpoint in a few hundred kilobytes.
+
+    Attributes:
+        meta: What was scanned, and how.
+        tensors: Table of stored tensors, sorted by name.
+        slots: Slot to sketch, sorted by slot; integer tensors have none.
+        layers: Layer index to invariants; empty on the generic path.
+        tokens: Basis to embedding cosines; empty where there is no embedding.
+        global_vector: float16, unit length: invariant under section 4's symmetries; near for descendants.
+        basis_vector: float16, unit length: leading 8 x 8 sketches averaged over layers, for models in one basis.
+    """
+
+    meta: Meta
+    tensors: tuple[TensorEntry, ...]
+    slots: Mapping[Slot, SlotSketch]
+    layers: Mapping[int, LayerInvariants] = field(default_factory=dict)
+    tokens: Mapping[str, TokenCosines] = field(default_factory=dict)
+    global_vector: np.ndarray = field(default_factory=lambda: np.zeros(0, dtype=np.float16))
+    basis_vector: np.ndarray = field(default_factory=lambda: np.zeros(0, dtype=np.float16))
+
+    @cached_property
+    def content_root(self) -> str:
+        """``sha256:`` root over names and digests: the checkpoint's identity."""
+        return content_root((t.name, t.digest) for t in self.tensors)
+
+    @cached_property
+    def nameless_root(self) -> str:
+        """``sha256:`` root over the digests alone; survives renames."""
+        return nameless_root(t.digest for t in self.tensors)
+
+    @cached_property
+    def value_root(self) -> str:
+        """``sha256:`` root over names and value digests; survives casts to bfloat16."""
+        return content_root((t.name, t.value) for t in self.tensors)
+
+    @cached_property
+    def nameless_value_root(self) -> str:
+        """``sha256:`` root over value digests alone; survives renames and casts."""
+        return nameless_root(t.value for t in self.tensors)
+
+    @property
+    def parameters(self) -> int:
+        """Number of stored elements."""
+        return self.meta.parameters
+
+    @property
+    def algorithm(self) -> str:
+        """Name of the algorithm that made it."""
+        return self.meta.algorithm

@@ -1,0 +1,140 @@
+"""One layer of a transformer, read in the order that lets every invariant be taken in the same pass.
+
+Value rows are kept while output rows stream by; gate and up rows run in lockstep; down columns are gathered for the
+units already chosen. Whatever a layer does not have is skipped, and every slot is sketched whether or not an
+invariant wants it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+import torch
+
+from fingerprint.architecture.interface import Layout, Role, Slot, View
+from fingerprint.fingerprint import HeadInvariants
+from fingerprint.invariants import heads, units
+from fingerprint.invariants.folding import Folding, folding
+from fingerprint.plan import Plan
+from fingerprint.streaming import SlotReader
+
+INVARIANT_FAMILIES = frozenset({"decoder", "gpt2", "neox", "bert"})
+
+
+@dataclass
+class LayerDraft:
+    """Invariants of a layer before the token probes are known."""
+
+    heads: HeadInvariants | None = None
+    units: list[units.UnitVectors] = field(default_factory=list)
+
+
+class LayerScan:
+    """Reads all slots of one layer.
+
+    Args:
+        reader: Sketches what it streams.
+        layout: Family and sizes.
+        plan: Units to keep.
+        slots: The layer's slots.
+    """
+
+    def __init__(self, reader: SlotReader, layout: Layout, plan: Plan, slots: Mapping[Slot, View]) -> None:
+        self._reader, self._layout, self._plan = reader, layout, plan
+        self._left = dict(slots)
+        self._layer = next(iter(slots)).layer if slots else -1
+
+    def run(self) -> LayerDraft:
+        """Read everything."""
+        draft = LayerDraft()
+        for slot in sorted(s for s in self._left if len(self._left[s].shape) < 2):
+            self._reader.consume(slot, self._left.pop(slot))
+        if self._layout.family in INVARIANT_FAMILIES:
+            draft.heads = heads.invariants(self._value_output(), self._query_key())
+            draft.units = self._units()
+        for slot in sorted(self._left):
+            self._reader.consume(slot, self._left[slot])
+        return draft
+
+    def _value_output(self) -> torch.Tensor | None:
+        value, out = Slot(Role.VALUE, self._layer), Slot(Role.OUT, self._layer)
+        dims = self._layout.dims
+        if value not in self._left or out not in self._left or not dims.heads or not dims.kv_heads:
+            return None
+        (rows, width), (height, columns) = self._left[value].shape, self._left[out].shape
+        grouped = dims.heads % dims.kv_heads == 0 and rows % dims.kv_heads == 0
+        if not grouped or height != width or rows // dims.kv_heads * dims.heads != columns:
+            return None
+        fold = self._folding(Role.NORM_ATTENTION, width)
+        folded = torch.cat([fold.reader(block).clone() for block in self._take(value)])
+        products = heads.ValueOutput(folded, dims.heads, dims.kv_heads)
+        for block in self._take(out):
+            products.update(block)
+        return products.matrices
+
+    def _query_key(self) -> torch.Tensor | None:
+        query, key = Slot(Role.QUERY, self._layer), Slot(Role.KEY, self._layer)
+        dims = self._layout.dims
+        if query not in self._left or key not in self._left or not dims.heads or not dims.kv_heads:
+            return None
+        (many, width), (few, same) = self._left[query].shape, self._left[key].shape
+        size = many // dims.heads
+        if width != same or dims.heads % dims.kv_heads or size * dims.heads != many or size * dims.kv_heads != few:
+            return None
+        fold = self._folding(Role.NORM_ATTENTION, width)
+        grams = []
+        for slot, norm in ((query, Role.QUERY_NORM), (key, Role.KEY_NORM)):
+            gram = heads.HeadGrams(fold, size, self._head_gain(norm, size))
+            for block in self._reader.stream(slot, self._left.pop(slot), multiple=size):
+                gram.update(block)
+            grams.append(gram.value)
+        return heads.query_key(*grams)
+
+    def _units(self) -> list[units.UnitVectors]:
+        experts = sorted({slot.expert for slot in self._left if slot.role is Role.UP})
+        parts: list[units.UnitVectors] = []
+        for expert in experts:
+            found = self._expert(expert)
+            if found is not None:
+                parts = units.pool([*parts, found], self._plan.units)
+        return parts
+
+    def _expert(self, expert: int) -> units.UnitVectors | None:
+        gate, up, down = (Slot(role, self._layer, expert) for role in (Role.GATE, Role.UP, Role.DOWN))
+        shapes = {slot: self._left[slot].shape for slot in (gate, up, down) if slot in self._left}
+        if up not in shapes or down not in shapes or shapes[up] != shapes[down][::-1]:
+            return None
+        fold = self._folding(Role.NORM_MLP, shapes[up][1])
+        if gate not in shapes:
+            return None if self._layout.gated else self._plain(fold, up, down, expert)
+        if shapes[gate] != shapes[up]:
+            return None
+        chooser = units.GatedUnits(fold, self._plan.units, shapes[up][1], expert)
+        for g, u in zip(self._take(gate), self._take(up), strict=True):
+            chooser.update(g, u)
+        chosen = chooser.chosen
+        index = torch.from_numpy(chosen.index)
+        columns = torch.cat([block[:, index] for block in self._take(down)])
+        return units.UnitVectors(chosen, fold.writer(columns.T))
+
+    def _plain(self, fold: Folding, up: Slot, down: Slot, expert: int) -> units.UnitVectors:
+        """Both matrices are held in float32: families without a gate are small."""
+        whole_up = torch.cat([block.clone() for block in self._take(up)])
+        whole_down = torch.cat([block.clone() for block in self._take(down)])
+        chosen = units.plain_units(fold, whole_up, whole_down, self._plan.units, expert)
+        return units.UnitVectors(chosen, fold.writer(whole_down[:, torch.from_numpy(chosen.index)].T))
+
+    def _take(self, slot: Slot) -> Iterator[torch.Tensor]:
+        return self._reader.stream(slot, self._left.pop(slot))
+
+    def _folding(self, norm: Role, width: int) -> Folding:
+        return folding(self._layout, self._reader.findings.vectors.get(Slot(norm, self._layer)), width)
+
+    def _head_gain(self, norm: Role, size: int) -> torch.Tensor | None:
+        gain: np.ndarray | None = self._reader.findings.vectors.get(Slot(norm, self._layer))
+        if gain is None or gain.shape != (size,):
+            return None
+        offset = 1.0 if self._layout.norm.value == "rms_offset" else 0.0
+        return torch.from_numpy(gain + np.float32(offset))

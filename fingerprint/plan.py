@@ -1,0 +1,100 @@
+"""What a scan will spend on what, decided from shapes before a tensor is read.
+
+A fingerprint must stay small whatever the model: sketches share one byte budget, unit and MinHash counts shrink with
+depth. Budgets depend on shapes alone, so the same model always gets the same fingerprint, on any machine.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from fingerprint.architecture.interface import Layout, Role, Slot, View
+from fingerprint.checkpoint.interface import Checkpoint
+from fingerprint.sketch import linear, topk
+
+VERSION = 1
+SKETCH_BYTES = 480_000
+VECTOR_BYTES = 131_072
+UNITS_TOTAL, UNITS_LEAST, UNITS_MOST = 1024, 16, 96
+POOLED_TOTAL, POOLED_MOST = 4096, 256
+"""Experts of a layer are pooled and share one, larger budget."""
+PROBES_FEW, PROBES_MANY, PROBES_MANY_UNITS = 32, 64, 512
+MINHASH_ROLES = (Role.KEY, Role.OUT)
+MINHASH_GENERIC, MINHASH_LEAST_ELEMENTS = 64, 4096
+BLOCK_ELEMENTS, BLOCK_ROWS = 1 << 19, 128
+"""A block of 2 MB in float32 stays in the second-level cache."""
+
+ALGORITHM = (
+    f"fingerprint-v{VERSION}"
+    ";digest=sha256-tensor-v1,value=bf16-rne,root=rfc6962"
+    f";linear=bilinear-shake256-signs,sides={'/'.join(map(str, linear.SIZES))},budget={SKETCH_BYTES}"
+    f",vectors={VECTOR_BYTES}/{linear.VECTOR_SIZE}"
+    f";minhash=datasketch2-{topk.SCHEME},perms={topk.PERMUTATIONS},seed={topk.SEED},k={topk.MIN_K}-{topk.MAX_K}"
+    f";units={UNITS_TOTAL}/{UNITS_LEAST}-{UNITS_MOST},pooled={POOLED_TOTAL}/{POOLED_MOST}"
+    f",probes={PROBES_FEW}/{PROBES_MANY},density=2^-5;heads=power-sums-6;tokens=64"
+)
+"""Every parameter that changes the output; files of another algorithm are refused."""
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Sizes of one scan.
+
+    Attributes:
+        side: Side of the linear sketches.
+        whole_vectors: Whether vectors are kept as they are.
+        units: Units kept per layer (over all experts).
+        probes: Probes per basis.
+        minhash: Slots that get a MinHash.
+    """
+
+    side: int
+    whole_vectors: bool
+    units: int
+    probes: int
+    minhash: frozenset[Slot]
+
+
+def make_plan(checkpoint: Checkpoint, layout: Layout) -> Plan:
+    """Budgets from shapes alone."""
+    floating = {s: v for s, v in layout.slots.items() if checkpoint.tensors[v.tensor].dtype.is_floating_point}
+    matrices = {slot: view for slot, view in floating.items() if len(view.shape) >= 2}
+    vector_bytes = sum(4 * numel(view.shape) for slot, view in floating.items() if slot not in matrices)
+    layers = max(1, layout.dims.layers)
+    if layout.dims.experts:
+        units = max(UNITS_LEAST, min(POOLED_MOST, POOLED_TOTAL // layers))
+    else:
+        units = max(UNITS_LEAST, min(UNITS_MOST, UNITS_TOTAL // layers))
+    return Plan(
+        side=linear.size_for(len(matrices), SKETCH_BYTES),
+        whole_vectors=vector_bytes <= VECTOR_BYTES,
+        units=units,
+        probes=PROBES_MANY if units * layers <= PROBES_MANY_UNITS else PROBES_FEW,
+        minhash=_minhash_slots(matrices),
+    )
+
+
+def block_rows(columns: int, *, multiple: int = 1) -> int:
+    """Rows of a block for rows of ``columns`` values: a multiple of ``multiple``, about BLOCK_ELEMENTS values."""
+    rows = max(1, min(BLOCK_ROWS, BLOCK_ELEMENTS // max(1, columns)))
+    return multiple * max(1, rows // multiple)
+
+
+def numel(shape: tuple[int, ...]) -> int:
+    """Elements of a shape."""
+    count = 1
+    for size in shape:
+        count *= size
+    return count
+
+
+def _minhash_slots(matrices: Mapping[Slot, View]) -> frozenset[Slot]:
+    """Two per layer where roles are known, else the largest matrices (ties by name)."""
+    by_role = [slot for slot in matrices if slot.role in MINHASH_ROLES]
+    if by_role:
+        return frozenset(by_role)
+    large = [
+        (-numel(view.shape), slot) for slot, view in matrices.items() if numel(view.shape) >= MINHASH_LEAST_ELEMENTS
+    ]
+    return frozenset(slot for _, slot in sorted(large)[:MINHASH_GENERIC])

@@ -1,0 +1,174 @@
+"""One pass over a slot: digests, sketch and statistics, while the block is still in cache.
+
+``SlotReader.stream`` yields the same float32 blocks on to whoever needs them (invariants), so that no byte is read
+twice where a slot is a stored tensor as it lies. Fused and transposed tensors are hashed once and read again by slot.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+import numpy as np
+import torch
+
+from fingerprint.architecture.interface import Slot, View
+from fingerprint.architecture.reading import read_blocks
+from fingerprint.checkpoint.interface import Checkpoint
+from fingerprint.content import TensorHasher, dtype_name, multiset_digest, wants_multiset
+from fingerprint.fingerprint import SlotSketch, TensorEntry
+from fingerprint.plan import Plan, block_rows
+from fingerprint.sketch import keyed, linear, statistics, topk
+
+
+@dataclass
+class Findings:
+    """What one job has found so far."""
+
+    tensors: dict[str, TensorEntry] = field(default_factory=dict)
+    slots: dict[Slot, SlotSketch] = field(default_factory=dict)
+    vectors: dict[Slot, np.ndarray] = field(default_factory=dict)
+
+
+class SlotReader:
+    """Reads the slots of one job; not shared between threads.
+
+    Args:
+        checkpoint: Where tensors are.
+        plan: Sizes.
+        projection: Signs, shared by all jobs.
+        key: Sketch key.
+        owned: Stored tensors this job must digest.
+    """
+
+    def __init__(
+        self, checkpoint: Checkpoint, plan: Plan, projection: linear.Projection, key: bytes, owned: frozenset[str]
+    ) -> None:
+        self._checkpoint, self._plan, self._projection, self._key = checkpoint, plan, projection, key
+        self._owned = owned
+        self.findings = Findings()
+
+    def digest(self, name: str) -> None:
+        """Digest a stored tensor by itself, unless that was done or is another job's."""
+        if name in self._owned and name not in self.findings.tensors:
+            info = self._checkpoint.tensors[name]
+            rows = block_rows(info.numel // max(1, info.rows))
+            for _ in self._hashed(name, self._checkpoint.blocks(name, rows)):
+                pass
+
+    def stream(self, slot: Slot, view: View, *, multiple: int = 1) -> Iterator[torch.Tensor]:
+        """Sketch a slot, yielding each block as float32 (rows, n); valid until the next is taken.
+
+        Args:
+            slot: The slot.
+            view: Where it is.
+            multiple: Block sizes are a multiple of this many rows (whole heads).
+        """
+        if not self._checkpoint.tensors[view.tensor].dtype.is_floating_point:
+            self.digest(view.tensor)
+            return
+        if len(view.shape) < 2:
+            yield from self._vector(slot, view)
+        else:
+            yield from self._matrix(slot, view, multiple)
+
+    def consume(self, slot: Slot, view: View) -> None:
+        """Sketch a slot that nobody else looks at."""
+        for _ in self.stream(slot, view):
+            pass
+
+    def _blocks(self, view: View, rows: int) -> Iterator[torch.Tensor]:
+        if view.whole and view.tensor in self._owned and view.tensor not in self.findings.tensors:
+            return self._hashed(view.tensor, self._checkpoint.blocks(view.tensor, rows))
+        self.digest(view.tensor)
+        return read_blocks(self._checkpoint, view, rows)
+
+    def _hashed(self, name: str, blocks: Iterator[torch.Tensor]) -> Iterator[torch.Tensor]:
+        info = self._checkpoint.tensors[name]
+        hasher = TensorHasher(info.dtype, info.shape)
+        codes: list[np.ndarray] | None = [] if info.dtype.is_floating_point and wants_multiset(info.shape) else None
+        for block in blocks:
+            hasher.update(block)
+            if codes is not None:
+                codes.append(block.to(torch.bfloat16).reshape(-1).view(torch.int16).numpy().view(np.uint16).copy())
+            yield block
+        multiset = multiset_digest(np.concatenate(codes), info.shape) if codes else ""
+        entry = TensorEntry(
+            name, info.shape, dtype_name(info.dtype), info.stored, hasher.digest, hasher.value_digest, multiset
+        )
+        self.findings.tensors[name] = entry
+
+    def _vector(self, slot: Slot, view: View) -> Iterator[torch.Tensor]:
+        blocks = [block.to(torch.float32).reshape(-1).clone() for block in self._blocks(view, 1 << 20)]
+        values = torch.cat(blocks) if blocks else torch.zeros(0)
+        bad = int(torch.count_nonzero(~torch.isfinite(values)))
+        values = torch.nan_to_num(values, nan=0.0, posinf=0.0, neginf=0.0) if bad else values
+        array = values.numpy()
+        self.findings.vectors[slot] = array
+        numbers = statistics.summarise(np.abs(array), array[None, :], 1, bad)
+        sketch = array.copy() if self._plan.whole_vectors else linear.sketch_vector(array, self._key)
+        whole = self._plan.whole_vectors
+        self.findings.slots[slot] = SlotSketch(view.shape, numbers, None, sketch, whole, None, view.tensor)
+        if values.numel():
+            yield values[None, :]
+
+    def _matrix(self, slot: Slot, view: View, multiple: int) -> Iterator[torch.Tensor]:
+        rows, columns = view.shape[0], max(1, int(np.prod(view.shape[1:], dtype=np.int64)))
+        pass_ = MatrixPass(self._projection, (rows, columns), self._key, with_top=slot in self._plan.minhash)
+        for block in self._blocks(view, block_rows(columns, multiple=multiple)):
+            if block.numel():
+                yield pass_.take(block.reshape(block.shape[0], -1))
+        self.findings.slots[slot] = pass_.finish(view)
+
+
+class MatrixPass:
+    """Everything that is computed of one matrix, block by block, in buffers that are allocated once."""
+
+    def __init__(self, projection: linear.Projection, shape: tuple[int, int], key: bytes, *, with_top: bool) -> None:
+        self._shape = shape
+        self._sketch = linear.MatrixSketch(projection)
+        self._top = topk.TopIndices(shape, key) if with_top else None
+        self._buffer = torch.empty(0)
+        self._norms = np.zeros(shape[0], dtype=np.float32)
+        count = statistics.sample_rows(*shape)
+        self._sampled = keyed.sample(key, "statistics/row", shape[0], count)
+        self._sample = np.zeros((self._sampled.size, shape[1]), dtype=np.float32)
+        self._row = self._bad = 0
+
+    def take(self, block: torch.Tensor) -> torch.Tensor:
+        """Take the next rows (stored dtype) and return them as float32; non-finite values are zero from here on."""
+        x = self._as_float(block)
+        norms = torch.linalg.vector_norm(x, dim=1)
+        if not bool(torch.isfinite(norms.sum())):
+            x, norms = self._repair(x)
+        start, stop = self._row, self._row + x.shape[0]
+        self._norms[start:stop] = norms.numpy()
+        low, high = np.searchsorted(self._sampled, (start, stop))
+        if high > low:
+            self._sample[low:high] = x.numpy()[self._sampled[low:high] - start]
+        self._sketch.update(x)
+        if self._top is not None:
+            self._top.update(x)
+        self._row = stop
+        return x
+
+    def finish(self, view: View) -> SlotSketch:
+        """The sketch of all rows taken."""
+        numbers = statistics.summarise(self._norms, self._sample, self._shape[1], self._bad)
+        minhash = topk.minhash(self._top.indices) if self._top is not None else None
+        levels = statistics.lattice(self._sample)
+        return SlotSketch(view.shape, numbers, levels, self._sketch.value, False, minhash, view.tensor)
+
+    def _as_float(self, block: torch.Tensor) -> torch.Tensor:
+        if self._buffer.numel() < block.numel():
+            self._buffer = torch.empty(block.numel())
+        x = self._buffer[: block.numel()].view(block.shape)
+        return x.copy_(block)
+
+    def _repair(self, x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        """NaN and infinity become zero, and are counted: a poisoned row must not blind every statistic."""
+        finite = torch.isfinite(x)
+        self._bad += int(torch.count_nonzero(~finite.all(dim=1)))
+        x = torch.nan_to_num(x, nan=0.0, posinf=0.0, neginf=0.0)
+        norms = torch.linalg.vector_norm(x.to(torch.float64), dim=1)
+        return x, norms.clamp(max=3.0e38).to(torch.float32)
