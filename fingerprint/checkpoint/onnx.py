@@ -14,6 +14,7 @@ from fingerprint.checkpoint.limits import Limits
 from fingerprint.checkpoint.onnx_model import Stored, read_graph
 from fingerprint.checkpoint.onnx_values import Value, weights
 from fingerprint.checkpoint.safetensors import check_name
+from fingerprint.checkpoint.scales import block_steps, spread
 from fingerprint.errors import MalformedCheckpoint
 
 _BITS = {"INT4": "int4", "UINT4": "uint4", "INT8": "int8", "UINT8": "uint8"}
@@ -70,24 +71,16 @@ def _derived(value: Value) -> Derived:
         if value.scale is not None:
             block = block.to(torch.float32)
             if value.zero is not None:
-                block = block - _spread(value.zero, shape=codes.shape, axis=axis, lo=lo, hi=hi)
-            block = block * _spread(value.scale, shape=codes.shape, axis=axis, lo=lo, hi=hi)
+                block = block - _over(value.zero, codes.shape, axis, lo, hi)
+            block = block * _over(value.scale, codes.shape, axis, lo, hi)
         return block.T if value.swapped else block
 
     return Derived(info, window, lambda: _release(codes), _raw(value))
 
 
-def _spread(parameter: torch.Tensor, *, shape: tuple[int, ...], axis: int, lo: int, hi: int) -> torch.Tensor:
-    """The scale or zero point of indices [lo, hi) of ``axis``, in float32; blocks are repeated to full size."""
-    out = parameter.to(torch.float32)
-    for i, (have, size) in enumerate(zip(parameter.shape, shape, strict=True)):
-        first, last = (lo, hi) if i == axis else (0, size)
-        if have == 1:
-            continue
-        step = size // have
-        part = out.narrow(i, first // step, -(-last // step) - first // step)
-        out = part.repeat_interleave(step, dim=i).narrow(i, first % step, last - first) if step > 1 else part
-    return out
+def _over(parameter: torch.Tensor, shape: tuple[int, ...], axis: int, lo: int, hi: int) -> torch.Tensor:
+    steps = block_steps(parameter.shape, shape) or (1,) * len(shape)
+    return spread(parameter, steps, shape, axis=axis, lo=lo, hi=hi)
 
 
 def _release(codes: Stored) -> None:

@@ -10,6 +10,7 @@ from fingerprint.checkpoint.folder import SUFFIXES, WeightFiles, check_tensors, 
 from fingerprint.checkpoint.interface import Checkpoint
 from fingerprint.checkpoint.limits import DEFAULT_LIMITS, Limits
 from fingerprint.checkpoint.onnx import open_onnx
+from fingerprint.checkpoint.quantised import dequantised
 from fingerprint.checkpoint.safetensors import SafetensorsCheckpoint, SafetensorsFile
 from fingerprint.checkpoint.tokens import token_strings
 from fingerprint.checkpoint.torch_file import open_torch
@@ -20,7 +21,8 @@ def open_checkpoint(path: Path | str, *, limits: Limits = DEFAULT_LIMITS) -> Che
     """Open a checkpoint: a folder, one weight file, or a zip of a folder.
 
     Args:
-        path: Folder with weights, a single file, or a ``.zip``; ``config.json`` and the tokenizer are read from beside it.
+        path: Folder with weights, a single file, or a ``.zip``; ``config.json`` and the tokenizer lie beside the
+            weights.
         limits: Bounds, checked before anything is allocated.
 
     Returns:
@@ -73,7 +75,12 @@ def _safetensors(path: Path, files: WeightFiles, config: dict[str, object], limi
         for shard in shards:
             shard.map.close()
         raise
-    return SafetensorsCheckpoint(path, shards, config=config, tokens=partial(token_strings, files.folder, limits))
+    base = SafetensorsCheckpoint(path, shards, config=config, tokens=partial(token_strings, files.folder, limits))
+    try:
+        return dequantised(base)
+    except BaseException:
+        base.close()
+        raise
 
 
 def _check_shards(shards: list[SafetensorsFile], files: WeightFiles, limits: Limits) -> None:
