@@ -256,6 +256,7 @@ class Fingerprint:
         slots: Slot to sketch, sorted by slot; integer tensors have none.
         layers: Layer index to invariants; empty on the generic path.
         tokens: Basis to embedding cosines; empty where there is no embedding.
+        probe_gram: Basis to float32 (k, k) inner products of the token probes, to whiten probed rows.
         global_vector: float16, unit length: invariant under section 4's symmetries; near for descendants.
         basis_vector: float16, unit length: leading 8 x 8 sketches averaged over layers, for models in one basis.
     """
@@ -265,6 +266,7 @@ class Fingerprint:
     slots: Mapping[Slot, SlotSketch]
     layers: Mapping[int, LayerInvariants] = field(default_factory=dict)
     tokens: Mapping[str, TokenCosines] = field(default_factory=dict)
+    probe_gram: Mapping[str, np.ndarray] = field(default_factory=dict)
     global_vector: np.ndarray = field(default_factory=lambda: np.zeros(0, dtype=np.float16))
     basis_vector: np.ndarray = field(default_factory=lambda: np.zeros(0, dtype=np.float16))
 

@@ -28,7 +28,7 @@ BLOCK_ELEMENTS, BLOCK_ROWS = 1 << 19, 128
 ALGORITHM = (
     f"fingerprint-v{VERSION}"
     ";digest=sha256-tensor-v1,value=bf16-rne,root=rfc6962"
-    f";linear=bilinear-shake256-signs,sides={'/'.join(map(str, linear.SIZES))},budget={SKETCH_BYTES}"
+    f";linear=bilinear-shake256-orthonormal,sides={'/'.join(map(str, linear.SIZES))},budget={SKETCH_BYTES}"
     f",vectors={VECTOR_BYTES}/{linear.VECTOR_SIZE}"
     f";minhash=datasketch2-{topk.SCHEME},perms={topk.PERMUTATIONS},seed={topk.SEED},k={topk.MIN_K}-{topk.MAX_K}"
     f";units={UNITS_TOTAL}/{UNITS_LEAST}-{UNITS_MOST},pooled={POOLED_TOTAL}/{POOLED_MOST}"

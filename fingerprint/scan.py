@@ -159,6 +159,7 @@ class _Scan:
             slots=slots,
             layers=layers,
             tokens=tokens,
+            probe_gram={basis: (p.double().T @ p.double()).float().numpy() for basis, p in drawn.items()},
             global_vector=summary.global_vector(layers, tokens, self._key),
             basis_vector=summary.basis_vector(slots),
         )

@@ -45,6 +45,7 @@ class SlotReader:
         self, checkpoint: Checkpoint, plan: Plan, projection: linear.Projection, key: bytes, owned: frozenset[str]
     ) -> None:
         self._checkpoint, self._plan, self._projection, self._key = checkpoint, plan, projection, key
+        self._vectors = projection.of_size(linear.VECTOR_SIZE)
         self._owned = owned
         self.findings = Findings()
 
@@ -106,7 +107,7 @@ class SlotReader:
         array = values.numpy()
         self.findings.vectors[slot] = array
         numbers = statistics.summarise(np.abs(array), array[None, :], 1, bad)
-        sketch = array.copy() if self._plan.whole_vectors else linear.sketch_vector(array, self._key)
+        sketch = array.copy() if self._plan.whole_vectors else linear.sketch_vector(array, self._vectors)
         whole = self._plan.whole_vectors
         self.findings.slots[slot] = SlotSketch(view.shape, numbers, None, sketch, whole, None, view.tensor)
         if values.numel():
@@ -126,7 +127,7 @@ class MatrixPass:
 
     def __init__(self, projection: linear.Projection, shape: tuple[int, int], key: bytes, *, with_top: bool) -> None:
         self._shape = shape
-        self._sketch = linear.MatrixSketch(projection)
+        self._sketch = linear.MatrixSketch(projection, shape)
         self._top = topk.TopIndices(shape, key) if with_top else None
         self._buffer = torch.empty(0)
         self._norms = np.zeros(shape[0], dtype=np.float32)
