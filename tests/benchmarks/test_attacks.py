@@ -105,6 +105,7 @@ def _tiny(family: str, seed: int = 0, folder: Path | None = None) -> Model:
     tokenizer = {
         "model": {"type": "BPE", "vocab": {f"tok{i}": i for i in range(VOCABULARY)}},
         "added_tokens": [{"id": 2, "content": "tok2"}],
+        "padding": {"strategy": {"Fixed": 16}, "pad_id": 0},
     }
     return Model(state, network.config.to_dict(), tokenizer)
 
@@ -332,6 +333,7 @@ def test_a_permuted_vocabulary_takes_its_tokenizer_along() -> None:
     assert done.model.tokenizer is not None
     assert done.model.tokenizer["model"]["vocab"]["tok7"] == int(done.token_map[7])
     assert done.model.tokenizer["added_tokens"][0]["id"] == int(done.token_map[2])
+    assert done.model.tokenizer["padding"]["pad_id"] == int(done.token_map[0])
     assert done.model.config["eos_token_id"] == int(done.token_map[2])
 
 
@@ -360,7 +362,7 @@ def test_the_registry_is_large_and_knows_what_is_a_copy() -> None:
         Relation.PARTIAL,
     }
     assert not any(a.copy for a in REGISTRY.values() if a.group in ("control", "merged", "partial"))
-    assert all(set(n) <= set("abcdefghijklmnopqrstuvwxyz0123456789.-") for n in REGISTRY)
+    assert all(set(n) <= set("abcdefghijklmnopqrstuvwxyz0123456789._-") for n in REGISTRY)
 
 
 def test_an_attack_out_of_place_is_refused() -> None:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 
 import torch
 
-from benchmarks.gauntlet.attacks import heads, noise, residual, stored, units, vocabulary
+from benchmarks.gauntlet.attacks import containers, heads, noise, residual, stored, units, vocabulary
 from benchmarks.gauntlet.attacks.draft import family
 from benchmarks.gauntlet.attacks.model import Attack, Draft, Proof, Scene, Step
 from benchmarks.gauntlet.attacks.naming import DECODERS, FAMILIES, LLAMA_TYPES, MOE_TYPES
@@ -54,6 +54,10 @@ def identical() -> Iterator[Attack]:
     yield make("cast-f16-f32", stored.cast("f32", via="f16"))
     yield make("container-torch", stored.store("container:torch", container="torch"))
     yield make("container-torch-sharded", stored.store("container:torch", "resharded", container="torch", shards=3))
+    gguf = frozenset(containers.GGUF_ARCH)
+    for kind in ("bf16", "f32"):
+        words = ("container:gguf", f"cast:{kind}")
+        yield make(f"container-gguf-{kind}", stored.store(*words, container=f"gguf-{kind}"), families=gguf)
     yield make("fuse", stored.fuse, families=LLAMA_TYPES | _PLAIN)
     yield make("pack-experts", stored.pack_experts, families=MOE_TYPES)
     yield make("untie", residual.untie, families=LLAMA_TYPES | {"gpt2"}, when=is_tied)
@@ -152,6 +156,12 @@ def changes() -> Iterator[Attack]:
         yield make(f"quantise-int4-{group}", 4, step)
     yield make("quantise-nf4", 4, noise.somewhere(noise.nf4, noise.outside_tables, "quantised:nf4"))
     yield make("quantise-fp8", 8, noise.everywhere(noise.fp8, "quantised:fp8"))
+    for kind, bits in (("q8_0", "int8"), ("q4_0", "int4")):
+        step = stored.store("container:gguf", f"quantised:{bits}", container=f"gguf-{kind}")
+        yield make(f"quantise-gguf-{kind}", int(bits[3:]), step, families=frozenset(containers.GGUF_ARCH))
+    for scheme in ("gptq", "awq"):
+        step = stored.store(f"container:{scheme}", "quantised:int4", container=scheme)
+        yield make(f"quantise-{scheme}", 4, step, families=containers.PACKED_FAMILIES)
     for f in (0.05, 0.1, 0.3):
         yield make(f"prune-{f:g}", f, noise.somewhere(noise.pruned(f), noise.outside_tables, f"pruned:{f:g}"))
     for f in (1.01, 1.05):

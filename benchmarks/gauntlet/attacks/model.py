@@ -23,7 +23,8 @@ class Storage:
 
     Attributes:
         shards: Number of weight files.
-        container: ``safetensors``, ``torch`` (a zip of pickled tensors) or ``gguf``.
+        container: ``safetensors``, ``torch`` (a zip of pickled tensors), ``gguf-<type>``, or int4 packed into
+            safetensors as ``gptq`` or ``awq`` do.
         dtype: dtype to cast every floating tensor to; None keeps each tensor's own.
         via: dtype every floating tensor is rounded through before ``dtype`` (bf16 -> f16 -> bf16).
         names: Renaming scheme (``naming.SCHEMES``); empty keeps transformers' names.

@@ -12,7 +12,7 @@ from typing import Any
 import torch
 from safetensors.torch import save_file
 
-from benchmarks.gauntlet.attacks import naming
+from benchmarks.gauntlet.attacks import containers, naming
 from benchmarks.gauntlet.attacks.draft import change, family, size
 from benchmarks.gauntlet.attacks.model import Draft, Model, Scene, Step
 
@@ -64,13 +64,16 @@ def pack_experts(draft: Draft, scene: Scene, rng: torch.Generator) -> Draft:
 
 
 def add_buffers(draft: Draft, scene: Scene, rng: torch.Generator) -> Draft:
-    """Buffers that old versions saved: rotary frequencies and causal masks."""
-    half = size(draft, "head_dim") // 2
-    inverse = 1.0 / 10000 ** (torch.arange(half, dtype=torch.float32) / half)
-    lead = naming.stem(family(draft))
-    extra = {
-        f"{lead}{i}.self_attn.rotary_emb.inv_freq": inverse.clone() for i in range(size(draft, "num_hidden_layers"))
-    }
+    """Buffers that old versions saved: rotary frequencies, causal masks, position ids."""
+    kind, lead = family(draft), naming.stem(family(draft))
+    if kind == "bert":
+        return store(extra={"embeddings.position_ids": torch.arange(512)[None]})(draft, scene, rng)
+    if kind == "gpt2":
+        name, buffer = "attn.bias", torch.ones(64, 64, dtype=torch.bool).tril()[None, None]
+    else:
+        half = size(draft, "head_dim") // 2
+        name, buffer = "self_attn.rotary_emb.inv_freq", 1.0 / 10000 ** (torch.arange(half) / half)
+    extra = {f"{lead}{i}.{name}": buffer.clone() for i in range(size(draft, "num_hidden_layers"))}
     return store(extra=extra)(draft, scene, rng)
 
 
@@ -123,6 +126,12 @@ def write(model: Model, folder: Path, *, shards: int | None = None, dtype: torch
     )
     model = replace(model, storage=storage)
     folder.mkdir(parents=True, exist_ok=True)
+    if storage.container.startswith("gguf-"):
+        containers.write_gguf(model, storage.container.removeprefix("gguf-"), folder)
+        return folder
+    if storage.container in ("gptq", "awq"):
+        state, config = containers.pack_int4(model, storage.container)
+        model = replace(model, state=state, config=config)
     _write_weights(laid_out(model), storage.container, storage.shards, dict(storage.metadata), folder)
     if storage.config != "drop":
         config = _lie(model.config) if storage.config == "lie" else dict(model.config)

@@ -70,6 +70,8 @@ def renumber_tokenizer(tokenizer: Mapping[str, Any], into: torch.Tensor) -> dict
             model["unk_id"] = int(into[model["unk_id"]])
     for token in out.get("added_tokens", []):
         token["id"] = int(into[token["id"]])
+    if isinstance(out.get("padding"), dict):
+        out["padding"]["pad_id"] = int(into[out["padding"]["pad_id"]])
     _renumber_processor(out.get("post_processor"), into)
     return out
 
