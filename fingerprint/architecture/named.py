@@ -59,6 +59,8 @@ class Named:
         fused: Names are those of a grouped projection (NeoX, Falcon, Bloom).
         refused: Tensors whose shapes contradicted their names.
         notes: Contradictions.
+        ambiguous: Pairs of roles that stayed open.
+        source: ``names`` or ``shapes``.
     """
 
     slots: dict[Slot, View] = field(default_factory=dict)
@@ -70,6 +72,8 @@ class Named:
     fused: bool = False
     refused: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
+    ambiguous: tuple[tuple[str, str], ...] = ()
+    source: str = "names"
 
 
 def by_names(tensors: Mapping[str, TensorInfo], hints: Hints) -> Named:

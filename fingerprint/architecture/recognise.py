@@ -16,9 +16,11 @@ import torch
 from fingerprint.checkpoint.interface import Checkpoint, TensorInfo
 
 from .config import QUARTER_ROTARY, Hints, read_hints
+from .grid import find_grid
 from .interface import Dims, Layout, Norm, Positions, Role, Slot, View
 from .named import Named, by_names
 from .reading import read
+from .unnamed import by_shapes
 
 CORE = frozenset({Role.QUERY, Role.KEY, Role.VALUE, Role.OUT, Role.UP, Role.DOWN})
 """Roles without which a layer is not a transformer's."""
@@ -42,9 +44,11 @@ def recognise(checkpoint: Checkpoint) -> Layout:
     """
     hints = read_hints(checkpoint.config)
     named = by_names(checkpoint.tensors, hints)
-    if not _believable(named, checkpoint.tensors):
-        return _generic(checkpoint)
-    return _layout(checkpoint, hints, named)
+    if _believable(named, checkpoint.tensors):
+        return _layout(checkpoint, hints, named)
+    grid = find_grid(checkpoint.tensors)
+    unnamed = by_shapes(checkpoint, hints, grid) if grid is not None else None
+    return _generic(checkpoint) if unnamed is None else _layout(checkpoint, hints, unnamed)
 
 
 def _believable(named: Named, tensors: Mapping[str, TensorInfo]) -> bool:
@@ -87,7 +91,12 @@ def _layout(checkpoint: Checkpoint, hints: Hints, named: Named) -> Layout:
         gated=Role.GATE in roles,
         tied=tied,
         rotary_dim=rotary,
-        source="config" if hints != Hints() and not any("config contradicts" in n for n in notes) else "names",
+        ambiguous=named.ambiguous,
+        source=named.source
+        if named.source != "names"
+        else "config"
+        if hints != Hints() and not any("config contradicts" in n for n in notes)
+        else "names",
         notes=tuple(notes),
     )
 
