@@ -178,7 +178,8 @@ def _signed(
 
 
 def _norms(rows: torch.Tensor) -> torch.Tensor:
-    return rows.norm(dim=1)
+    norms: torch.Tensor = torch.linalg.vector_norm(rows, dim=1)
+    return norms
 
 
 def _directions(rows: torch.Tensor) -> torch.Tensor:

@@ -21,6 +21,8 @@ LEVELS = (7, 8, 15, 127, 128, 255)
 """Largest code of the usual schemes: int4 symmetric, int4 full, uint4, and the same for 8 bits."""
 COHERENT = 0.8
 """Mean phase coherence from which values count as lying on a lattice. Null: below .45 for groups of 32."""
+_CONSTANT = 1e-12
+"""Variance over squared peak below which values count as constant."""
 _MAX_ROW_VALUES = 1024
 _QUANTILES = np.linspace(0.0, 1.0, 9)
 
@@ -53,13 +55,15 @@ def summarise(row_norms: np.ndarray, sample: np.ndarray, columns: int, nonfinite
     x = torch.from_numpy(np.ascontiguousarray(sample, dtype=np.float32)).reshape(-1)
     if not x.numel():
         return Statistics(norm, 0.0, 0.0, 0.0, 0.0, rows, nonfinite)
-    mean = float(x.mean(dtype=torch.float64))
-    squares = (x - mean).square_()
+    peak = float(x.abs().max())
+    scaled = x / peak if peak > 0 else x
+    mean = float(scaled.mean(dtype=torch.float64))
+    squares = (scaled - mean).square_()
     second = float(squares.mean(dtype=torch.float64))
     fourth = float(squares.square_().mean(dtype=torch.float64))
-    kurtosis = fourth / second**2 - 3.0 if second > 0 and second**2 > 0 else 0.0
+    kurtosis = fourth / second**2 - 3.0 if second > _CONSTANT else 0.0
     zeros = 1.0 - int(torch.count_nonzero(x)) / x.numel()
-    return Statistics(norm, mean, kurtosis, float(x.abs().max()), zeros, rows, nonfinite)
+    return Statistics(norm, mean * peak, kurtosis, peak, zeros, rows, nonfinite)
 
 
 def lattice(sample: np.ndarray) -> Lattice:
