@@ -16,6 +16,7 @@ class Limits:
     Attributes:
         header_bytes: Safetensors or GGUF header. The format's own bound is 100 MB; parsing that takes seconds and
             gigabytes, and 30,000 packed experts fit in 4 MB.
+        header_strings: Strings in a GGUF header (Gemma 3: 262,144 tokens, 514,906 merges).
         json_bytes: ``config.json`` and shard indexes (DeepSeek-V3's index: 8.9 MB for 91,991 tensors).
         json_commas: Values in one JSON document, counted before parsing.
         json_containers: Objects and arrays in one JSON document, counted before parsing.
@@ -38,6 +39,7 @@ class Limits:
     """
 
     header_bytes: int = 16_000_000
+    header_strings: int = 1_200_000
     json_bytes: int = 16_000_000
     json_commas: int = 2_000_000
     json_containers: int = 1_000_000

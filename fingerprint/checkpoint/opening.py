@@ -7,6 +7,7 @@ from pathlib import Path
 
 from fingerprint.checkpoint.archive import open_archive
 from fingerprint.checkpoint.folder import SUFFIXES, WeightFiles, check_tensors, confined, find, read_config
+from fingerprint.checkpoint.gguf import open_gguf
 from fingerprint.checkpoint.interface import Checkpoint
 from fingerprint.checkpoint.limits import DEFAULT_LIMITS, Limits
 from fingerprint.checkpoint.onnx import open_onnx
@@ -45,7 +46,7 @@ def open_checkpoint(path: Path | str, *, limits: Limits = DEFAULT_LIMITS) -> Che
         return open_onnx(sources[0], config=config, tokens=tokens, limits=limits)
     if files.kind == "torch":
         return open_torch(path, sources, files, config=config, tokens=tokens, limits=limits)
-    raise UnsupportedCheckpoint("kind of weights not read yet", where=path.name, got=files.kind)
+    return open_gguf(sources[0], declared=config, tokens=tokens, limits=limits)
 
 
 def _one_file(path: Path) -> WeightFiles:
