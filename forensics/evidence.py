@@ -9,7 +9,7 @@ weights: their fingerprints are made anew and must be the recorded ones, so a fo
 from __future__ import annotations
 
 import platform
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -17,16 +17,18 @@ import numpy
 import torch
 
 import fingerprint.compare as comparing
-from fingerprint import scan as scanning
+from fingerprint import file, scan
 from fingerprint.compare.relation import Comparison, Depth
 from fingerprint.errors import FingerprintError
 
 from . import bundle
 from .errors import EvidenceError, ReplayMismatch, UsageError
-from .store.fingerprints import decode, encode
 
 if TYPE_CHECKING:
     from fingerprint.checkpoint.interface import Checkpoint
+    from fingerprint.fingerprint import Fingerprint
+
+    Opened = tuple[Checkpoint, Fingerprint]
 
 SCHEMA = "forensics/evidence/v1"
 REQUEST, RESULT, CALIBRATION = "request.json", "result.json", "calibration.json"
@@ -69,32 +71,35 @@ class Replayed:
 
 def make(comparison: Comparison, inputs: Inputs) -> bytes:
     """The bundle of a comparison; the same comparison gives the same bytes."""
+    sources = {"candidate": inputs.candidate, "reference": inputs.reference}
+    sources |= {"base": inputs.base} if inputs.base is not None else {}
+    sources |= {_known_name(number): source for number, source in enumerate(inputs.known)}
+    weights = [name for name, source in sources.items() if source.checkpoint is not None]
     members = {RESULT: bundle.canonical(comparison.as_json()), CALIBRATION: inputs.calibration.to_bytes()}
-    for side in SIDES:
-        source: comparing.Source | None = getattr(inputs, side)
-        if source is not None:
-            members[f"{side}.fingerprint"] = encode(source.fingerprint)
-    for number, source in enumerate(inputs.known[:KNOWN_LIMIT]):
-        members[_known_name(number)] = encode(source.fingerprint)
+    members |= {f"{name}.fingerprint": file.dumps(source.fingerprint) for name, source in sources.items()}
     members[REQUEST] = bundle.canonical(
         {
             "depth": comparison.depth.value,
             "algorithm": comparison.algorithm,
             "base": inputs.base is not None,
-            "known": len(inputs.known[:KNOWN_LIMIT]),
+            "known": len(inputs.known),
+            "weights": sorted(weights) if comparison.depth is Depth.FULL else [],
             "versions": versions(),
         }
     )
     return bundle.pack(SCHEMA, members)
 
 
-def replay(data: bytes, *, where: str, checkpoints: Mapping[str, Checkpoint]) -> Replayed:
+def replay(
+    data: bytes, *, where: str, checkpoints: Mapping[str, Checkpoint], known: Sequence[Checkpoint] = ()
+) -> Replayed:
     """Recompute the result of a bundle.
 
     Args:
         data: The bundle.
         where: How to name it in errors.
         checkpoints: Opened weights by side (``candidate``, ``reference``, ``base``); needed for full depth.
+        known: Opened weights of further known models, in any order.
 
     Raises:
         EvidenceError: The bundle is damaged, or a checkpoint given is not the recorded one.
@@ -103,9 +108,11 @@ def replay(data: bytes, *, where: str, checkpoints: Mapping[str, Checkpoint]) ->
     """
     members = bundle.unpack(data, schema=SCHEMA, where=where)
     request = _request(members, where)
-    inputs = _inputs(members, request, checkpoints, where)
     depth = Depth(request["depth"])
-    _check_weights(inputs, depth, where)
+    given = {s: (c, scan.scan(c)) for s, c in checkpoints.items()}
+    given |= _match_known(members, [(c, scan.scan(c)) for c in known])
+    _check_weights(request["weights"], given, where)
+    inputs = _inputs(members, request, given, where)
     comparison = inputs.compare(depth)
     if bundle.canonical(comparison.as_json()) != members[RESULT]:
         raise _mismatch(comparison, members, request, where)
@@ -133,20 +140,25 @@ def _package_version() -> str:
 
 
 def _known_name(number: int) -> str:
-    return f"known/{number:03d}.fingerprint"
+    return f"known/{number:03d}"
 
 
 def _request(members: Mapping[str, bytes], where: str) -> dict[str, Any]:
     """The request, when it has the shape ``make`` gives it and every member it speaks of is there, and no other."""
     request = bundle.parse(members.get(REQUEST, b""), where=f"{where}:{REQUEST}")
-    shape = {"depth": str, "algorithm": str, "base": bool, "known": int, "versions": dict}
+    shape = {"depth": str, "algorithm": str, "base": bool, "known": int, "versions": dict, "weights": list}
     if not isinstance(request, dict) or {k: type(v) for k, v in request.items()} != shape:
         raise EvidenceError("request has another shape", where=f"{where}:{REQUEST}", expected=", ".join(shape))
-    if request["depth"] not in set(Depth) or not 0 <= request["known"] <= KNOWN_LIMIT:
+    names = {*SIDES, *(_known_name(n) for n in range(KNOWN_LIMIT))}
+    if (
+        request["depth"] not in set(Depth)
+        or not 0 <= request["known"] <= KNOWN_LIMIT
+        or not all(isinstance(name, str) and name in names for name in request["weights"])
+    ):
         raise EvidenceError("request is out of range", where=f"{where}:{REQUEST}", got=request["depth"][:20])
     expected = {REQUEST, RESULT, CALIBRATION, "candidate.fingerprint", "reference.fingerprint"}
     expected |= {"base.fingerprint"} if request["base"] else set()
-    expected |= {_known_name(n) for n in range(request["known"])}
+    expected |= {f"{_known_name(n)}.fingerprint" for n in range(request["known"])}
     if expected != set(members):
         odd = sorted(expected ^ set(members))[0]
         raise EvidenceError("bundle lacks a member" if odd in expected else "unknown member", where=f"{where}:{odd}")
@@ -154,19 +166,22 @@ def _request(members: Mapping[str, bytes], where: str) -> dict[str, Any]:
 
 
 def _inputs(
-    members: Mapping[str, bytes], request: Mapping[str, Any], checkpoints: Mapping[str, Checkpoint], where: str
+    members: Mapping[str, bytes], request: Mapping[str, Any], given: Mapping[str, Opened], where: str
 ) -> Inputs:
-    def source(name: str, checkpoint: Checkpoint | None) -> comparing.Source:
+    def source(name: str) -> comparing.Source:
+        member = f"{name}.fingerprint"
         try:
-            recorded = decode(members[name])
+            recorded = file.loads(members[member], where=member)
         except FingerprintError as error:
-            raise EvidenceError(f"fingerprint is damaged: {error.what}", where=f"{where}:{name}") from None
-        if checkpoint is not None:
-            _same_files(members[name], checkpoint, f"{where}:{name}")
+            raise EvidenceError(f"fingerprint is damaged: {error.what}", where=f"{where}:{member}") from None
+        if name not in request["weights"]:
+            return comparing.Source(recorded, None)
+        checkpoint, fresh = given[name]
+        _same_files(recorded, members[member], fresh, files=str(checkpoint.path), where=f"{where}:{member}")
         return comparing.Source(recorded, checkpoint)
 
-    sides = {s: source(f"{s}.fingerprint", checkpoints.get(s)) for s in SIDES if f"{s}.fingerprint" in members}
-    known = tuple(source(_known_name(n), None) for n in range(request["known"]))
+    sides = {side: source(side) for side in SIDES if f"{side}.fingerprint" in members}
+    known = tuple(source(_known_name(n)) for n in range(request["known"]))
     return Inputs(
         candidate=sides["candidate"],
         reference=sides["reference"],
@@ -176,32 +191,34 @@ def _inputs(
     )
 
 
-def _same_files(recorded: bytes, checkpoint: Checkpoint, where: str) -> None:
+def _same_files(recorded: Fingerprint, raw: bytes, fresh: Fingerprint, *, files: str, where: str) -> None:
     """The weights given must yield the recorded fingerprint, byte for byte."""
-    fresh = scanning.scan(checkpoint)
-    expected = decode(recorded)
-    if fresh.content_root != expected.content_root:
+    if fresh.content_root != recorded.content_root:
         raise EvidenceError(
             "these are not the weights the evidence is about",
-            where=str(checkpoint.path),
+            where=files,
             got=fresh.content_root,
-            expected=expected.content_root,
+            expected=recorded.content_root,
         )
-    if encode(fresh) != recorded:
+    if file.dumps(fresh) != raw:
         raise EvidenceError(
             "the fingerprint in the bundle is not the one its weights give", where=where, remedy="Do not rely on it."
         )
 
 
-def _check_weights(inputs: Inputs, depth: Depth, where: str) -> None:
-    if depth is not Depth.FULL:
-        return
-    missing = [s for s in SIDES if (source := getattr(inputs, s)) is not None and source.checkpoint is None]
+def _match_known(members: Mapping[str, bytes], opened: Sequence[Opened]) -> dict[str, Opened]:
+    """Which recorded known models the weights given are, by the bytes of their fingerprints."""
+    fresh = {file.dumps(fingerprint): (checkpoint, fingerprint) for checkpoint, fingerprint in opened}
+    names = {name.removesuffix(".fingerprint"): data for name, data in members.items() if name.startswith("known/")}
+    return {name: fresh[data] for name, data in names.items() if data in fresh}
+
+
+def _check_weights(wanted: Sequence[str], given: Mapping[str, Opened], where: str) -> None:
+    missing = [name for name in wanted if name not in given]
     if missing:
+        options = " ".join(f"--{name.partition('/')[0]} PATH" for name in missing)
         raise UsageError(
-            "this result was made at full depth and needs the weights",
-            where=where,
-            remedy="Give " + " ".join(f"--{side} PATH" for side in missing) + ".",
+            "this result was made at full depth and needs the weights", where=where, remedy=f"Give {options}."
         )
 
 

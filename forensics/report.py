@@ -201,3 +201,9 @@ def _count(number: int) -> str:
         if number >= size:
             return f"{number / size:.3g} {unit}"
     return str(number)
+
+
+def summary(comparison: Comparison, model: KnownModel, distance: float) -> Text:
+    """A known model that was also compared, on one line."""
+    text = Text(f"  {comparison.relation.value:<13}{distance:<9.3g}{short(model.content_root)}  ")
+    return text.append(who(model))

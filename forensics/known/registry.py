@@ -18,7 +18,6 @@ from sqlalchemy.orm import Session, selectinload
 from ..errors import BadInput, NotKnown, UsageError
 from ..store.blobs import Blobs
 from ..store.engine import reading, writing
-from ..store.fingerprints import decode, encode
 from ..store.tables import ModelRow, SubmissionRow
 from .claim import Claim, KnownModel, Role, Submission
 from .index import Entries, Index
@@ -73,8 +72,10 @@ class Registry:
             BadInput: The same extrinsic already claims other content.
             StoreUnavailable: Nothing was changed.
         """
+        from fingerprint.file import dumps  # here, for it imports torch, which listing does without
+
         claim = claim.checked()
-        data = encode(fingerprint)
+        data = dumps(fingerprint)
         entries = Entries.of(fingerprint)
         blob = self._blobs.put(data)
         with writing(self._engine) as session:
@@ -161,7 +162,9 @@ class Registry:
         Raises:
             StoreUnavailable, StoreCorrupt: Its blob is missing or damaged.
         """
-        return decode(self._blobs.get(model.blob))
+        from fingerprint.file import loads
+
+        return loads(self._blobs.get(model.blob), where=model.blob)
 
     def _model(
         self, session: Session, fingerprint: Fingerprint, blob: str, size: int, entries: Entries
@@ -216,12 +219,16 @@ class Registry:
         """One extrinsic of one hotkey commits to one content."""
         if claim.hotkey is None or claim.extrinsic is None:
             return
-        query = select(ModelRow.content_root).join(SubmissionRow).where(
-            SubmissionRow.hotkey == claim.hotkey,
-            SubmissionRow.block == claim.block,
-            SubmissionRow.extrinsic == claim.extrinsic,
-            SubmissionRow.withdrawn_at.is_(None),
-            ModelRow.content_root != model.content_root,
+        query = (
+            select(ModelRow.content_root)
+            .join(SubmissionRow)
+            .where(
+                SubmissionRow.hotkey == claim.hotkey,
+                SubmissionRow.block == claim.block,
+                SubmissionRow.extrinsic == claim.extrinsic,
+                SubmissionRow.withdrawn_at.is_(None),
+                ModelRow.content_root != model.content_root,
+            )
         )
         other = session.scalars(query.limit(1)).first()
         if other is not None:

@@ -37,7 +37,9 @@ class Blobs:
 
     def __init__(self, url: str, *, filesystem: Any = None) -> None:
         try:
-            self._fs, self._root = (filesystem, url) if filesystem else fsspec.core.url_to_fs(url)
+            found = (filesystem, url) if filesystem else fsspec.core.url_to_fs(url)
+            self._fs: Any = found[0]
+            self._root: str = str(found[1]).rstrip("/")
         except (ValueError, ImportError) as error:
             raise BadInput("cannot understand the blob URL", where="setting blobs", got=str(error)) from None
 
@@ -49,7 +51,7 @@ class Blobs:
         """
         digest = digest_of(data)
         final = self._path(digest)
-        temporary = f"{self._root}/tmp/{digest.removeprefix(PREFIX)[:16]}-{secrets.token_hex(8)}"
+        temporary = f"{self._root}/partial/{digest.removeprefix(PREFIX)[:16]}-{secrets.token_hex(8)}"
         try:
             if self._whole(final, data):
                 return digest

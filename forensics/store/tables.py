@@ -9,12 +9,37 @@ never deleted: withdrawing one stamps it. Index rows belong to a model, not to a
 
 from __future__ import annotations
 
-from datetime import datetime
+from datetime import UTC, datetime
+from typing import Any
 
-from sqlalchemy import BigInteger, DateTime, ForeignKey, Index, LargeBinary, String, Text, UniqueConstraint
+from sqlalchemy import (
+    BigInteger,
+    DateTime,
+    ForeignKey,
+    Index,
+    LargeBinary,
+    String,
+    Text,
+    TypeDecorator,
+    UniqueConstraint,
+)
+from sqlalchemy.engine import Dialect
 from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column, relationship
 
 DIGEST = String(80)  # "sha256:" and 64 hex digits; room for a longer hash
+
+
+class Utc(TypeDecorator[datetime]):
+    """A moment in UTC; SQLite forgets time zones, so it is given back here."""
+
+    impl = DateTime(timezone=True)
+    cache_ok = True
+
+    def process_result_value(self, value: Any, dialect: Dialect) -> datetime | None:
+        """As UTC, whatever zone the database answers in."""
+        if not isinstance(value, datetime):
+            return None
+        return value.replace(tzinfo=UTC) if value.tzinfo is None else value.astimezone(UTC)
 
 
 class Base(DeclarativeBase):
@@ -36,7 +61,7 @@ class ModelRow(Base):
     parameters: Mapped[int] = mapped_column(BigInteger)
     blob: Mapped[str] = mapped_column(DIGEST)
     blob_size: Mapped[int] = mapped_column(BigInteger)
-    added_at: Mapped[datetime] = mapped_column(DateTime(timezone=True))
+    added_at: Mapped[datetime] = mapped_column(Utc)
 
     submissions: Mapped[list[SubmissionRow]] = relationship(back_populates="model", order_by="SubmissionRow.id")
 
@@ -60,8 +85,8 @@ class SubmissionRow(Base):
     repo: Mapped[str | None] = mapped_column(String(400))
     revision: Mapped[str | None] = mapped_column(String(64))
     path: Mapped[str | None] = mapped_column(String(4096))
-    added_at: Mapped[datetime] = mapped_column(DateTime(timezone=True))
-    withdrawn_at: Mapped[datetime | None] = mapped_column(DateTime(timezone=True))
+    added_at: Mapped[datetime] = mapped_column(Utc)
+    withdrawn_at: Mapped[datetime | None] = mapped_column(Utc)
     withdrawn_reason: Mapped[str | None] = mapped_column(String(400))
 
     model: Mapped[ModelRow] = relationship(back_populates="submissions")
