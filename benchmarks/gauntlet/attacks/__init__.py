@@ -9,7 +9,7 @@ import hashlib
 
 import torch
 
-from benchmarks.gauntlet.attacks import catalogue, mixtures
+from benchmarks.gauntlet.attacks import beyond, catalogue, mixtures
 from benchmarks.gauntlet.attacks.draft import emit, read
 from benchmarks.gauntlet.attacks.model import Attack, Attacked, Model, Need, Proof, Scene, Storage
 from benchmarks.gauntlet.attacks.stored import laid_out, load, write
@@ -30,8 +30,11 @@ __all__ = [
 ]
 
 
-def registry() -> dict[str, Attack]:
+def registry(*, beyond_the_table: bool = False) -> dict[str, Attack]:
     """Every attack by name.
+
+    Args:
+        beyond_the_table: Also those that change shapes in ways the table of symmetries does not list.
 
     Raises:
         ValueError: Two attacks have one name.
@@ -45,6 +48,7 @@ def registry() -> dict[str, Attack]:
         mixtures.partials(),
         mixtures.stacks(),
         mixtures.controls(),
+        beyond.attacks() if beyond_the_table else (),
     ):
         for attack in group:
             if attack.name in found:

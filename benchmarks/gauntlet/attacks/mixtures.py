@@ -12,6 +12,8 @@ from fingerprint.compare.relation import Relation
 
 _ONE = frozenset({Need.SIBLING})
 _BASE = frozenset({Need.BASE})
+_STRANGER = frozenset({Need.STRANGER})
+_half = blend.graft(blend.lower_layers)
 
 
 def blends() -> Iterator[Attack]:
@@ -43,8 +45,7 @@ def partials() -> Iterator[Attack]:
         ("one-layer", blend.one_layer),
         ("all-but-last", blend.all_but_one_layer),
     ):
-        needs = frozenset({Need.STRANGER})
-        yield Attack(f"graft-{name}", Relation.PARTIAL, (blend.graft(keep),), FAMILIES, needs, group="partial")
+        yield Attack(f"graft-{name}", Relation.PARTIAL, (blend.graft(keep),), FAMILIES, _STRANGER, group="partial")
     for which in ("first", "middle", "last"):
         yield Attack(f"drop-{which}", Relation.PARTIAL, (_drop(which),), FAMILIES, group="partial")
 
@@ -92,6 +93,13 @@ def stacks() -> Iterator[Attack]:
         "noise-identity-rotate", n005, vocabulary.add_identity_layers, rotate, units.permute_units, families=PRE_NORM
     )
     yield make("everything-noise-rename", everything, n01, stored.reshard(7), rename)
+    for name, relation, needs, steps in (
+        ("soup-permute-rename", Relation.MERGED, _ONE, (blend.soup(0.6, 0.4), *heads_units, rename)),
+        ("soup-noise-reshard", Relation.MERGED, _ONE, (blend.soup(0.5, 0.5), n005, stored.reshard(3))),
+        ("drop-noise-rename", Relation.PARTIAL, frozenset(), (_drop("last"), n005, stored.rename("leaf"))),
+        ("graft-permute-cast", Relation.PARTIAL, _STRANGER, (_half, *heads_units, stored.cast("f32"))),
+    ):
+        yield Attack(f"stack-{name}", relation, steps, FAMILIES, needs, strength=len(steps), group="stack")
 
 
 def controls() -> Iterator[Attack]:
