@@ -71,7 +71,8 @@ def render(
     lines += _facts(comparison)
     lines += _parents(comparison, by_root)
     lines += _layers(comparison.per_layer)
-    lines += [Text(), _field("made by", f"{comparison.algorithm} at {comparison.depth.value} depth, {seconds:.2f} s")]
+    lines += [Text(), _field("made", f"in {seconds:.2f} s at {comparison.depth.value} depth, by")]
+    lines += [_field("", row) for row in _pack(comparison.algorithm.split("/"), WIDTH - _MARGIN, glue="/")]
     return lines
 
 

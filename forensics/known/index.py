@@ -18,7 +18,7 @@ from itertools import zip_longest
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from sqlalchemy import Engine, Integer, column, insert, select, text, values
+from sqlalchemy import Engine, insert, select, text
 from sqlalchemy.orm import Session
 
 from ..store.engine import reading
@@ -163,12 +163,8 @@ def _active(session: Session, order: Sequence[int], limit: int) -> list[int]:
     step = max(64, 2 * limit)
     for start in range(0, len(order), step):
         part = order[start : start + step]
-        listed = values(column("model_id", Integer), name="listed").data([(m,) for m in part])
-        query = (
-            select(listed.c.model_id)
-            .join(SubmissionRow, SubmissionRow.model_id == listed.c.model_id)
-            .where(SubmissionRow.withdrawn_at.is_(None))
-            .distinct()
+        query = select(SubmissionRow.model_id).where(
+            SubmissionRow.model_id.in_(part), SubmissionRow.withdrawn_at.is_(None)
         )
         alive = set(session.scalars(query))
         chosen += [m for m in part if m in alive]
