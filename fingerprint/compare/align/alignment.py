@@ -23,7 +23,7 @@ class Witness:
         rotation: Orthogonal (d x d) matrix applied on the right of the candidate's residual stream; None if identity.
         residual_scale: What the residual stream was divided by.
         orthogonality: Largest entry of |R^T R - 1|.
-        rotation_held_out: Median cosine of embedding rows that the rotation was not fitted on; nan if not fitted.
+        rotation_held_out: tr(R1^T R2) / d of rotations fitted on two halves of the rows; nan if not fitted.
         residuals: Slot to relative norm |aligned - reference| / |reference|.
         before: The same in the gauge the candidate came in, where shapes allow.
         gains: Norm slot to (candidate's, reference's) gain vector that was folded into its readers.

@@ -15,14 +15,15 @@ import torch
 from fingerprint.architecture.interface import Positions, Role, Slot
 
 from .alignment import Alignment, Witness
+from .biases import align_biases
 from .experts import align_experts
 from .head import heads_related, tie, unshift
 from .heads import Attention, align_heads
-from .layers import layer_numbers, map_layers, relabel, silent
+from .layers import SAME_LAYER, layer_numbers, map_layers, relabel, silent
 from .matching import cosine, relative
 from .mixing import align_query_key_free, align_value_output
 from .model import Canonical
-from .norms import fold_all, fold_moved
+from .norms import centre_moved, fold_all, fold_moved
 from .outcome import outcome
 from .residual import find_turn, refined, rescale, turn
 from .rope import align_query_key
@@ -49,9 +50,15 @@ def align(candidate: Canonical, reference: Canonical) -> Alignment:
     witness, done = Witness(), set[str]()
     tied = tie(c, r)
     done |= match_vocabulary(c, r, (candidate.tokens, reference.tokens), witness)
-    done |= _basis(c, r, witness)
+    start = dict(c.tensors), dict(r.tensors)
+    words = _basis(c, r, witness)
     scale = _provisional_scale(c, r)
-    layer_map, _ = map_layers(c, r)
+    layer_map, likeness = map_layers(c, r)
+    if words and max(likeness.values(), default=0.0) < SAME_LAYER:
+        c.tensors, r.tensors = start
+        words, witness, scale = set(), _without_basis(witness), 1.0
+        layer_map, _ = map_layers(c, r)
+    done |= words
     done |= _layer_words(c, r, layer_map)
     dropped = relabel(c, layer_map)
     done |= _branches(c, r, witness)
@@ -59,6 +66,8 @@ def align(candidate: Canonical, reference: Canonical) -> Alignment:
         _refine(c, r, witness)
         done |= _branches(c, r, witness)
     done |= fold_moved(c, r, witness)
+    done |= centre_moved(c, r)
+    done |= _biases(c, r, witness)
     done |= _settle_scale(c, r, scale, witness)
     done |= unshift(c, r, witness)
     if tied is not None and heads_related(c, r):
@@ -85,6 +94,13 @@ def _basis(c: Side, r: Side, witness: Witness) -> set[str]:
         witness.rotation[found.order, torch.arange(len(found.order))] = found.signs
     turn(c, found)
     return done
+
+
+def _without_basis(witness: Witness) -> Witness:
+    """A witness that says nothing of the basis: the rotation fitted, but no layer matched under it."""
+    kept = {k: v for k, v in witness.permutations.items() if k != "residual"}
+    evidence = {**witness.evidence, "rotation:refused": witness.rotation_held_out}
+    return Witness(permutations=kept, padded_rows=witness.padded_rows, evidence=evidence)
 
 
 def _orthogonality(matrix: torch.Tensor | None) -> float:
@@ -172,9 +188,18 @@ def _attention(c: Attention, r: Attention, witness: Witness) -> set[str]:
     if witness.evidence[f"heads:{r.layer}"] < 0.3:
         return done
     done |= align_value_output(c, r, witness)
-    if r.side.layout.positions is Positions.ROPE:
-        return done | align_query_key(c, r, witness)
-    return done | align_query_key_free(c, r, witness)
+    undo = align_query_key if r.side.layout.positions is Positions.ROPE else align_query_key_free
+    return done | undo(c, r, witness)
+
+
+def _biases(c: Side, r: Side, witness: Witness) -> set[str]:
+    """Undo what moved between biases; norms are folded by now where they had to be."""
+    done: set[str] = set()
+    for layer in layer_numbers(r):
+        ca, ra = Attention(c, layer), Attention(r, layer)
+        if ca.complete and ra.complete and ca.head_dim == ra.head_dim and ca.repeat == ra.repeat:
+            done |= align_biases(ca, ra, witness)
+    return done
 
 
 def _refine(c: Side, r: Side, witness: Witness) -> None:
@@ -197,6 +222,8 @@ def _residual_pairs(c: Side, r: Side, width: int) -> Iterator[tuple[torch.Tensor
             x, y = x.T, y.T
         elif slot.role not in RESIDUAL_COLUMNS:
             continue
+        if slot.role is Role.HEAD:
+            x, y = x - x.mean(dim=0), y - y.mean(dim=0)
         step = max(1, x.shape[0] // (_REFINE_ROWS * width))
         x, y = x[::step], y[::step]
         if cosine(x, y) > _REFINE:

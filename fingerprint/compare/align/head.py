@@ -10,7 +10,9 @@ from .side import Side
 
 _RELATED = 0.5
 _SHIFTED = 0.5
-_LEAST = 0.01
+_EXACT = 0.1
+_LEAST = 1e-4
+_LARGE = 0.4
 
 
 def tie(candidate: Side, reference: Side) -> str | None:
@@ -38,8 +40,9 @@ def heads_related(candidate: Side, reference: Side) -> bool:
 def unshift(candidate: Side, reference: Side, witness: Witness) -> set[str]:
     """Undo head + 1 c^T if the mean row difference is most of the difference, in place on the candidate.
 
-    Optimisers with per-coordinate steps push unseen tokens' rows along together, so a small common drift is left
-    alone: it must carry most of the residual and be more than one percent of the head.
+    Optimisers with per-coordinate steps push the rows of unseen tokens along together: a common drift is most of what
+    honest training does to a head, and it is left alone. What is undone is a drift that leaves (almost) nothing, or
+    one as large as the head itself.
     """
     head = Slot(Role.HEAD)
     c, r = candidate.tensors.get(head), reference.tensors.get(head)
@@ -49,8 +52,8 @@ def unshift(candidate: Side, reference: Side, witness: Witness) -> set[str]:
     size = float(r.norm())
     before, after = float((c - r).norm()), float((c - r - shift).norm())
     witness.evidence |= {"head:before": before / max(size, 1e-30), "head:after": after / max(size, 1e-30)}
-    exact = after < 0.1 * before
-    if before < 1e-5 * size or not (exact or (after < _SHIFTED * before and before > _LEAST * size)):
+    exact = after < _EXACT * before and before > _LEAST * size
+    if not (exact or (after < _SHIFTED * before and before > _LARGE * size)):
         return set()
     candidate.tensors[head] = c - shift
     witness.scales["head-shift"] = shift[0]

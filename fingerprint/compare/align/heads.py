@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import torch
 
-from fingerprint.architecture.interface import Role, Slot
+from fingerprint.architecture.interface import Positions, Role, Slot
 
 from .alignment import Witness
 from .matching import assign
@@ -18,6 +18,9 @@ from .side import Side
 
 SAME_HEAD = 0.5
 """Cosine of head products at which a matching is believed: products of 20% noise lose 4%, independents stay below .3."""
+
+_GAIN = 0.1
+"""How much closer moved heads must come; heads of one group share keys and values, so they resemble each other."""
 
 _PROJECT_ABOVE = 1024
 _PROJECTED = 256
@@ -61,9 +64,15 @@ class Attention:
         return int(self.side.tensors[self.slot(Role.QUERY)].shape[0] // self.side.tensors[self.slot(Role.KEY)].shape[0])
 
     def heads(self, role: Role) -> torch.Tensor:
-        """(heads, head_dim, d or d+1) with gains folded and the bias beside; for OUT its columns, (heads, head_dim, d)."""
+        """(heads, head_dim, d or d+1) with gains folded; for OUT its columns, (heads, head_dim, d).
+
+        Query and key biases stand beside under RoPE. Without it any key bias keeps the function, and a value bias
+        can always move into the output's, so those are left out (``biases``).
+        """
         slot = self.slot(role)
-        x = self.side.tensors[slot].T if role is Role.OUT else self.side.augmented(slot)
+        beside = role in (Role.QUERY, Role.KEY) and self.side.layout.positions is Positions.ROPE
+        x = self.side.augmented(slot) if beside else self.side.reader(slot)
+        x = self.side.tensors[slot].T if role is Role.OUT else x
         x = x.reshape(-1, self.head_dim, x.shape[-1])
         norm = {Role.QUERY: Role.QUERY_NORM, Role.KEY: Role.KEY_NORM}.get(role)
         gain = self.side.head_gain(self.slot(norm)) if norm else None
@@ -112,17 +121,15 @@ def align_heads(candidate: Attention, reference: Attention, witness: Witness) ->
         Transforms undone.
     """
     score = head_similarity(candidate, reference)
-    heads, repeat = score.shape[0], reference.repeat
     here = score.diagonal()
     name = f"heads:{reference.layer}"
     witness.evidence[name] = float(here.median())
-    if float(here.min()) > SAME_HEAD:
+    query, group, matched = _assign_groups(score, reference.repeat)
+    moved = query != torch.arange(score.shape[0])
+    if not bool(moved.any()):
         return set()
-    query, group, matched = _assign_groups(score, repeat)
-    if bool((query == torch.arange(heads)).all()):
-        return set()
-    clearly = float(matched.median()) > SAME_HEAD and float(matched.mean()) > float(here.mean()) + 0.5 / heads
-    if not clearly:
+    gained = float((matched - here)[moved].mean())
+    if float(matched.median()) < SAME_HEAD or float(matched[moved].median()) < SAME_HEAD or gained < _GAIN:
         return set()
     witness.evidence[name] = float(matched.median())
     candidate.reorder(query, group)

@@ -91,12 +91,13 @@ def nearest(a: torch.Tensor, b: torch.Tensor) -> tuple[torch.Tensor, torch.Tenso
     return torch.cat(arg_a), torch.cat(best_a), arg_b
 
 
-def match_rows(candidate: torch.Tensor, reference: torch.Tensor) -> Match:
+def match_rows(candidate: torch.Tensor, reference: torch.Tensor, *, complete: bool = True) -> Match:
     """Match rows one to one by cosine.
 
     Args:
         candidate: (n, d).
         reference: (m, d).
+        complete: Also assign what is left after mutual nearest neighbours.
 
     Returns:
         Match over the m reference rows; if n < m, some are -1.
@@ -107,7 +108,8 @@ def match_rows(candidate: torch.Tensor, reference: torch.Tensor) -> Match:
     order = torch.where(mutual, to_candidate, torch.full_like(to_candidate, -1))
     used = torch.zeros(candidate.shape[0], dtype=torch.bool)
     used[order[mutual]] = True
-    _assign_rest(candidate, reference, order, used)
+    if complete:
+        _assign_rest(candidate, reference, order, used)
     found = order >= 0
     score = torch.zeros(reference.shape[0])
     score[found] = row_cosines(candidate[order[found]], reference[found])

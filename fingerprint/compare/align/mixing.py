@@ -24,6 +24,11 @@ _AGREE = 0.5
 """Largest disagreement of the two estimates, as a part of their distance from the identity."""
 
 
+_NEAR_ONE = 0.1
+_UNALIKE = 0.5
+"""Residual above which even estimates that noise pulls apart cannot be an honest change swallowed."""
+
+
 @dataclass(frozen=True)
 class Fit:
     """A mixing that was fitted.
@@ -43,10 +48,20 @@ class Fit:
     @property
     def applied(self) -> bool:
         """Whether the evidence says that a mixing was applied."""
-        if self.before <= ROUNDING:
+        if self.before <= ROUNDING or merely_scaled(self.change):
             return False
-        agreed = self.disagreement < _AGREE and self.after < WORTHWHILE * self.before
-        return self.after < DECISIVE * self.before or agreed
+        if self.disagreement < _AGREE:
+            return self.after < WORTHWHILE * self.before
+        return self.before > _UNALIKE and self.after < DECISIVE * self.before
+
+
+def merely_scaled(change: torch.Tensor) -> bool:
+    """Whether a change is one factor near 1 for all heads: tensors that were scaled apart, by chance inversely."""
+    n = change.shape[-1]
+    factor = float(change.diagonal(dim1=-2, dim2=-1).mean())
+    eye = torch.eye(n, dtype=change.dtype)
+    away, rest = float((change - eye).norm()), float((change - factor * eye).norm())
+    return abs(factor - 1.0) < _NEAR_ONE and rest < 0.3 * away
 
 
 def fit_mixing(

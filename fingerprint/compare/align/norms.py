@@ -11,8 +11,8 @@ import torch
 from fingerprint.architecture.interface import Slot
 
 from .alignment import Witness
-from .side import Side, centre, fold, norms, readers
-from .units import AGREEMENT, DECISIVE, ROUNDING, WORTHWHILE
+from .side import TABLES, WRITERS, Side, centre, fold, norms, readers
+from .units import AGREEMENT, ROUNDING, WORTHWHILE, agreement
 
 _UNIFORM = 0.2
 """A side is called folded if its gains spread less than this part of the other side's."""
@@ -37,6 +37,7 @@ def fold_all(candidate: Side, reference: Side, witness: Witness) -> set[str]:
     """Fold every norm on both sides, in place: the only gauge in which a rotated residual can be compared."""
     shared = [n for n in norms(reference) if n in candidate.tensors]
     words = _record(candidate, reference, shared, witness)
+    words |= {"folded:norms"} if words else set()
     fold(candidate, [n for n in norms(candidate)])
     fold(reference, [n for n in norms(reference)])
     if reference.centred:
@@ -58,7 +59,7 @@ def fold_moved(candidate: Side, reference: Side, witness: Witness) -> set[str]:
         if norm not in candidate.tensors or candidate.tensors[norm].shape != reference.tensors[norm].shape:
             continue
         before, after, agree = _judge(candidate, reference, norm)
-        if before > ROUNDING and (after < DECISIVE * before or (agree > AGREEMENT and after < WORTHWHILE * before)):
+        if before > ROUNDING and agree > AGREEMENT and after < WORTHWHILE * before:
             chosen.append(norm)
     if not chosen:
         return set()
@@ -69,6 +70,29 @@ def fold_moved(candidate: Side, reference: Side, witness: Witness) -> set[str]:
         centre(candidate)
         centre(reference)
     return words
+
+
+def centre_moved(candidate: Side, reference: Side) -> set[str]:
+    """Centre both sides if only the component along 1 that LayerNorm never sees sets them apart, in place."""
+    if not reference.centred or not candidate.centred:
+        return set()
+    before, after = 0.0, 0.0
+    for slot, r in reference.tensors.items():
+        c = candidate.tensors.get(slot)
+        if c is None or c.shape != r.shape or c.ndim != 2:
+            continue
+        axis = 1 if slot.role in TABLES else 0 if slot.role in WRITERS else None
+        if axis is None:
+            continue
+        size = float(r.square().sum().clamp_min(1e-30))
+        gap = c - r
+        before += float(gap.square().sum()) / size
+        after += float((gap - gap.mean(dim=axis, keepdim=True)).square().sum()) / size
+    if before < ROUNDING**2 or after >= (0.5 * before):
+        return set()
+    centre(candidate)
+    centre(reference)
+    return {"folded:norms"}
 
 
 def _record(candidate: Side, reference: Side, chosen: list[Slot], witness: Witness) -> set[str]:
@@ -84,7 +108,7 @@ def _record(candidate: Side, reference: Side, chosen: list[Slot], witness: Witne
 
 
 def _judge(candidate: Side, reference: Side, norm: Slot) -> tuple[float, float, float]:
-    """(residual of readers as they are, with gains folded, correlation of gain ratio and inverse reader ratio)."""
+    """(residual of readers as they are, with gains folded, agreement of gain ratio and inverse reader ratio)."""
     before, after, size = 0.0, 0.0, 0.0
     energy = [torch.zeros_like(reference.tensors[norm]) for _ in range(2)]
     for slot in readers(reference, norm):
@@ -95,17 +119,13 @@ def _judge(candidate: Side, reference: Side, norm: Slot) -> tuple[float, float, 
         before += float((c - r).square().sum() / r.square().sum().clamp_min(1e-30))
         after += float((fc - fr).square().sum() / fr.square().sum().clamp_min(1e-30))
         size += 1.0
-        energy[0] += c.square().sum(dim=0) / c.square().sum().clamp_min(1e-30)
-        energy[1] += r.square().sum(dim=0) / r.square().sum().clamp_min(1e-30)
+        weight = 1.0 / r.square().sum().clamp_min(1e-30)
+        energy[0] += weight * c.square().sum(dim=0)
+        energy[1] += weight * r.square().sum(dim=0)
     if not size:
         return 0.0, 0.0, 0.0
     gain_c, gain_r = candidate.gain(norm).abs(), reference.gain(norm).abs()
     gains = (gain_c.clamp_min(1e-12) / gain_r.clamp_min(1e-12)).log()
     inverse = -0.5 * (energy[0].clamp_min(1e-30) / energy[1].clamp_min(1e-30)).log()
-    return (before / size) ** 0.5, (after / size) ** 0.5, _correlation(gains, inverse)
+    return (before / size) ** 0.5, (after / size) ** 0.5, agreement(gains, inverse)
 
-
-def _correlation(a: torch.Tensor, b: torch.Tensor) -> float:
-    x, y = a - a.mean(), b - b.mean()
-    size = float(x.norm() * y.norm())
-    return float(x @ y) / size if size > 1e-9 else 0.0

@@ -1,8 +1,8 @@
 """The residual basis: identity, signed permutation, or any rotation, found from the embedding rows.
 
 Orthogonal Procrustes (Schönemann 1966) on rows that stand for the same tokens. Two unrelated embeddings also gain some
-cosine from d x d free parameters, so a rotation is believed only on rows it was not fitted on, and where the
-vocabulary is too small for that, only if layers it has never seen match afterwards.
+cosine from d x d free parameters, so a rotation is believed only if two halves of the rows tell the same one, and
+layers that no row has seen match under it.
 """
 
 from __future__ import annotations
@@ -15,14 +15,18 @@ from scipy.optimize import linear_sum_assignment
 
 from fingerprint.architecture.interface import Role, Slot
 
-from .matching import normalised, row_cosines
+from .matching import row_cosines
 from .side import NORM_BIASES, NORMS, RESIDUAL_COLUMNS, RESIDUAL_ROWS, RESIDUAL_VECTORS, TABLES, WRITERS, Side
 
-SAME_COORDINATE = 0.5
-"""Cosine of a coordinate's column over the vocabulary; unrelated ones stay below sqrt(2 ln d / V), about .2."""
+SAME_BASIS = 0.7
+"""Median cosine of centred embedding rows at which the basis is the same; a 46% change leaves .9."""
 
-_MOST_MOVED = 0.02
-_BELIEVED = 0.7
+_STRAY = 0.5
+"""Relative residual of a coordinate's column at which it may have been moved, and how far above the median that is."""
+_STRAY_FACTOR = 3.0
+_SNAP = 0.7
+_BELIEVED = 0.5
+"""tr(R1^T R2) / d of two rotations fitted on different rows: 1 for one basis, below .3 for unrelated models."""
 _SMALL_FIT = 0.8
 _MOST_ROWS = 16384
 
@@ -35,7 +39,7 @@ class Turn:
         order: (d,) candidate coordinate of each reference coordinate, with ``signs``; or None.
         signs: (d,) of +-1; or None.
         matrix: (d, d) orthogonal, applied on the right of rows; or None.
-        held_out: Median cosine of rows not fitted on; nan where none could be held out.
+        held_out: tr(R1^T R2) / d of rotations fitted on two halves of the rows; nan where there were too few rows.
     """
 
     order: torch.Tensor | None = None
@@ -96,21 +100,33 @@ def find_turn(candidate: Side, reference: Side) -> Turn | None:
     pair = _paired_rows(candidate, reference)
     if pair is None:
         return None
-    c, r = pair
-    here = row_cosines(c.T, r.T).abs()
-    if float((here > SAME_COORDINATE).float().mean()) >= 1.0 - _MOST_MOVED and bool((here > SAME_COORDINATE).all()):
+    c, r = (x - x.mean(dim=0) for x in pair)
+    same = float(row_cosines(c, r).median()) > SAME_BASIS
+    if same and not bool(_strays(c, r).any()):
         return None
-    moved = _signed_permutation(c, r)
-    if moved is not None:
-        identity = bool((moved.order == torch.arange(c.shape[1])).all()) if moved.order is not None else False
-        return None if identity and bool((moved.signs == 1).all()) else moved  # type: ignore[union-attr]
-    if float(here.median()) > SAME_COORDINATE or not reference.layout.pre_norm:
+    fitted = _rotation(candidate, reference, c, r)
+    if fitted is None or fitted.matrix is None:
         return None
-    return _rotation(candidate, reference, c, r)
+    order, signs = _snapped(fitted.matrix)
+    if order is not None:
+        if bool((order == torch.arange(len(order))).all()) and bool((signs == 1).all()):
+            return None
+        return Turn(order=order, signs=signs, held_out=fitted.held_out)
+    return None if same or not reference.layout.pre_norm else fitted
+
+
+def _strays(c: torch.Tensor, r: torch.Tensor) -> torch.Tensor:
+    """Coordinates whose columns fit far worse than most, (d,) bool."""
+    scale = c.norm() / r.norm().clamp_min(1e-30)
+    gap = (c / scale.clamp_min(1e-30) - r).norm(dim=0) / r.norm(dim=0).clamp_min(1e-30)
+    return (gap > _STRAY) & (gap > _STRAY_FACTOR * gap.median())
 
 
 def _paired_rows(candidate: Side, reference: Side) -> tuple[torch.Tensor, torch.Tensor] | None:
-    """Embedding rows that stand for the same tokens, at most some thousands; None when widths differ."""
+    """Embedding rows that stand for the same tokens, at most some thousands; None when widths differ.
+
+    Callers take the mean row out: it is most of what tied embeddings consist of, and every column resembles it.
+    """
     c, r = candidate.get(Role.EMBED), reference.get(Role.EMBED)
     if c is None or r is None or c.shape != r.shape:
         return None
@@ -121,32 +137,34 @@ def _paired_rows(candidate: Side, reference: Side) -> tuple[torch.Tensor, torch.
     return c, r
 
 
-def _signed_permutation(c: torch.Tensor, r: torch.Tensor) -> Turn | None:
-    """A signed permutation of coordinates, if one explains the columns."""
-    cosines = normalised(r.T.contiguous()) @ normalised(c.T.contiguous()).T
-    strength = cosines.abs()
-    order = strength.argmax(dim=1)
+def _snapped(matrix: torch.Tensor) -> tuple[torch.Tensor | None, torch.Tensor]:
+    """(order, signs) if a rotation is a signed permutation up to noise, else (None, signs).
+
+    Asked of the fitted rotation and not of columns: where embeddings share one large direction, as tied ones do,
+    every column resembles every other.
+    """
+    strength = matrix.abs()
+    order = strength.argmax(dim=0)
+    columns = torch.arange(len(order))
     if int(torch.bincount(order, minlength=len(order)).max()) > 1:
-        if float(strength.max(dim=1).values.median()) < _BELIEVED:
-            return None
-        order = torch.from_numpy(linear_sum_assignment(strength.numpy(), maximize=True)[1])
-    rows = torch.arange(len(order))
-    if float(strength[rows, order].median()) < _BELIEVED:
-        return None
-    return Turn(order=order, signs=torch.sign(cosines[rows, order]), held_out=float(strength[rows, order].median()))
+        order = torch.from_numpy(linear_sum_assignment(strength.T.numpy(), maximize=True)[1])
+    signs = torch.sign(matrix[order, columns])
+    return (order if float(strength[order, columns].median()) > _SNAP else None), signs
 
 
 def _rotation(candidate: Side, reference: Side, c: torch.Tensor, r: torch.Tensor) -> Turn | None:
-    """A rotation, if rows it is not fitted on agree; with few rows, if the fit is close and layers may judge."""
+    """A rotation, if two halves of the rows tell the same one; with few rows, if the fit is close and layers may judge.
+
+    The halves are compared as matrices, every direction alike: rows have most of their length in a few directions
+    that any two models of one language share.
+    """
     if reference.centred:
         c, r = c - c.mean(dim=1, keepdim=True), r - r.mean(dim=1, keepdim=True)
     n, d = r.shape
-    if n >= 4 * d:
-        half = polar(c[::2].T @ r[::2])
-        held_out = float(row_cosines(c[1::2] @ half, r[1::2]).median())
-        if held_out < _BELIEVED:
-            return None
-        return Turn(matrix=polar(c.T @ r), held_out=held_out)
+    if n >= 2.5 * d:
+        halves = [polar(c[i::2].T @ r[i::2]) for i in range(2)]
+        held_out = float((halves[0] * halves[1]).sum()) / d
+        return Turn(matrix=polar(c.T @ r), held_out=held_out) if held_out > _BELIEVED else None
     c, r = _with_head(candidate, reference, c, r)
     matrix = polar(c.T @ r)
     fit = float(row_cosines(c @ matrix, r).median())
@@ -156,13 +174,17 @@ def _rotation(candidate: Side, reference: Side, c: torch.Tensor, r: torch.Tensor
 def _with_head(
     candidate: Side, reference: Side, c: torch.Tensor, r: torch.Tensor
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """Head rows added, each table scaled to unit mean square, where an untied head has the same rows."""
+    """Head rows added, each table at unit size, where an untied head has the same rows.
+
+    Their mean row is taken out first: softmax does not see it, so it may have been shifted.
+    """
     head = Slot(Role.HEAD)
     if head not in candidate.tensors or head not in reference.tensors:
         return c, r
     x, y = candidate.reader(head), reference.reader(head)
     if x.shape != y.shape:
         return c, r
+    x, y = x - x.mean(dim=0), y - y.mean(dim=0)
     pairs = ((c, x), (r, y))
     joined = [torch.cat([a / a.norm(), b / b.norm()]) for a, b in pairs]
     return joined[0], joined[1]

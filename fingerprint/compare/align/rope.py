@@ -14,9 +14,11 @@ from fingerprint.architecture.interface import Role
 
 from .alignment import Witness
 from .heads import Attention
-from .units import AGREEMENT, DECISIVE, ROUNDING, WORTHWHILE
+from .units import AGREEMENT, DECISIVE, ROUNDING, WORTHWHILE, agreement
 
 _MATTERS = 1e-3
+_UNALIKE = 0.5
+_NEAR_ONE = 0.1
 
 
 def as_complex(heads: torch.Tensor, rotary: int) -> torch.Tensor:
@@ -36,8 +38,10 @@ def align_query_key(candidate: Attention, reference: Attention, witness: Witness
     done: set[str] = set()
     if normed:
         done |= _trade_gains(candidate, reference, witness)
+    done |= _pairs(candidate, reference, rotary, witness, turn_only=normed)
+    if normed:
         done |= _head_scales(candidate, reference, witness)
-    return done | _pairs(candidate, reference, rotary, witness, turn_only=normed)
+    return done
 
 
 def _pairs(candidate: Attention, reference: Attention, rotary: int, witness: Witness, *, turn_only: bool) -> set[str]:
@@ -46,6 +50,8 @@ def _pairs(candidate: Attention, reference: Attention, rotary: int, witness: Wit
     qc, qr = (as_complex(a.heads(Role.QUERY), rotary) for a in (candidate, reference))
     if kc.shape != kr.shape or qc.shape != qr.shape:
         return set()
+    if turn_only:
+        kc, kr, qc, qr = (_level(x) for x in (kc, kr, qc, qr))
     groups = kc.shape[0]
     qc, qr = (x.reshape(groups, candidate.repeat, *x.shape[1:]).transpose(1, 2).flatten(2) for x in (qc, qr))
     from_key, from_query = _factor(kr, kc), _factor(qc, qr).conj()
@@ -54,11 +60,14 @@ def _pairs(candidate: Attention, reference: Attention, rotary: int, witness: Wit
     z = _merge(from_key, from_query)
     before = _gap(kc, kr, qc, qr)
     after = _gap(kc / z[..., None], kr, qc * z.conj()[..., None], qr)
-    agree = _agreement(from_key, from_query)
+    logs = (torch.view_as_real(x.log()) for x in (from_key, from_query))
+    agree = agreement(*logs)
     name = f"query-key:{reference.layer}"
     witness.evidence |= {f"{name}:before": before, f"{name}:after": after, f"{name}:agreement": agree}
-    wanted = before > ROUNDING and (after < DECISIVE * before or (agree > AGREEMENT and after < WORTHWHILE * before))
-    if not wanted:
+    clear = after < DECISIVE * before and before > _UNALIKE
+    if before <= ROUNDING or not (clear or (agree > AGREEMENT and after < WORTHWHILE * before)):
+        return set()
+    if _merely_scaled(z):
         return set()
     key_change = _as_matrix(1 / z, candidate.head_dim)
     query_change = _as_matrix(z.conj(), candidate.head_dim).repeat_interleave(candidate.repeat, dim=0)
@@ -90,11 +99,15 @@ def _merge(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
     return _unit(_unit(a) + _unit(b)) * (a.abs() * b.abs()).sqrt()
 
 
-def _agreement(a: torch.Tensor, b: torch.Tensor) -> float:
-    """Correlation of two estimates of log z, about 0 for anything but a true change of gauge."""
-    x, y = torch.view_as_real(a.log()).flatten(), torch.view_as_real(b.log()).flatten()
-    size = float(x.norm() * y.norm())
-    return float(x @ y) / size if size > 1e-9 else 0.0
+def _merely_scaled(z: torch.Tensor) -> bool:
+    """Whether z is one factor near 1 everywhere: tensors that were scaled apart, by chance inversely."""
+    factor = float(z.abs().log().mean())
+    return abs(factor) < _NEAR_ONE and float((z.log() - factor).abs().square().mean().sqrt()) < 0.3 * abs(factor)
+
+
+def _level(heads: torch.Tensor) -> torch.Tensor:
+    """Heads at unit size: QK-norm does not see how large they are."""
+    return heads / heads.abs().square().sum(dim=(1, 2), keepdim=True).sqrt().clamp_min(1e-30)
 
 
 def _gap(kc: torch.Tensor, kr: torch.Tensor, qc: torch.Tensor, qr: torch.Tensor) -> float:
@@ -137,7 +150,10 @@ def _trade_gains(candidate: Attention, reference: Attention, witness: Witness) -
 
 
 def _head_scales(candidate: Attention, reference: Attention, witness: Witness) -> set[str]:
-    """Undo the scale of each query and key head, which QK-norm makes free."""
+    """Undo the scale of each query and key head, which QK-norm makes free.
+
+    Not where all heads carry one factor near 1: then the tensor was scaled, and nothing is hidden.
+    """
     done: set[str] = set()
     for role in (Role.QUERY, Role.KEY):
         c, r = (a.heads(role).flatten(1) for a in (candidate, reference))
@@ -145,14 +161,13 @@ def _head_scales(candidate: Attention, reference: Attention, witness: Witness) -
             continue
         factor = c.norm(dim=1) / r.norm(dim=1).clamp_min(1e-30)
         factor = torch.where(factor > 1e-12, factor, torch.ones_like(factor))
-        shapes = c / c.norm(dim=1, keepdim=True).clamp_min(1e-30), r / r.norm(dim=1, keepdim=True).clamp_min(1e-30)
         before = float((c - r).norm() / r.norm())
         after = float((c / factor[:, None] - r).norm() / r.norm())
-        turned = float((shapes[0] * shapes[1]).sum(dim=1).median())
         spread = float(factor.log().abs().max())
-        if before <= ROUNDING or spread < 1e-4 or turned < 0:
+        own = float((factor / factor.median()).log().abs().max())
+        if before <= ROUNDING or spread < 1e-4:
             continue
-        if after < DECISIVE * before or spread > 0.5:
+        if after < DECISIVE * before and (own > 0.25 * spread or spread > _NEAR_ONE):
             eye = torch.eye(candidate.head_dim).repeat(len(factor), 1, 1)
             candidate.map_rows(role, eye / factor[:, None, None])
             witness.scales[f"{role.value}-heads:{reference.layer}"] = factor

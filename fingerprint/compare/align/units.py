@@ -26,6 +26,8 @@ AGREEMENT = 0.8
 WORTHWHILE = 0.9
 DECISIVE = 0.5
 ROUNDING = 2e-6
+_NEAR_ONE = 0.1
+"""One factor this near to 1 on all units is a tensor that was scaled, not units that were disguised."""
 
 
 @dataclass
@@ -106,8 +108,7 @@ def align_units(
     done: set[str] = set()
     if c.units != r.units:
         big, small = (c, r) if c.units > r.units else (r, c)
-        if _merge(big, small):
-            done.add("split:mlp")
+        done |= _merge(big, small)
     if c.units != r.units:
         return done
     done |= _reorder(c, r, name, witness)
@@ -168,10 +169,12 @@ def _rescale(c: Block, r: Block, name: str, witness: Witness) -> set[str]:
     after = _gap(c.up / factors[:, None], r.up, c.down * factors[:, None], r.down)
     logs = torch.stack([from_up.abs(), from_down.abs()]).clamp_min(1e-12).log()
     flips = float(((from_up < 0) & (from_down < 0)).float().mean())
-    agree = _correlation(logs[0], logs[1])
+    agree = agreement(logs[0], logs[1])
     witness.evidence[f"scale:{name}"] = agree
-    wanted = before > ROUNDING and (after < DECISIVE * before or (agree > AGREEMENT and after < WORTHWHILE * before))
-    if not wanted or (flips == 0 and float((factors - 1).abs().max()) < 1e-4):
+    wanted = before > ROUNDING and (agree > AGREEMENT or flips > 0) and after < WORTHWHILE * before
+    away = factors.log() if flips == 0 else factors
+    common = flips == 0 and abs(float(away.mean())) < _NEAR_ONE and float(away.std()) < 0.3 * abs(float(away.mean()))
+    if not wanted or common or (flips == 0 and float((factors - 1).abs().max()) < 1e-4):
         return set()
     c.scale(factors)
     witness.scales[name] = factors
@@ -185,34 +188,39 @@ def _gap(up_c: torch.Tensor, up_r: torch.Tensor, down_c: torch.Tensor, down_r: t
     return float((0.5 * (up + down)) ** 0.5)
 
 
-def _correlation(a: torch.Tensor, b: torch.Tensor) -> float:
-    """Pearson correlation; 0 where either does not vary."""
-    x, y = a - a.mean(), b - b.mean()
-    size = float(x.norm() * y.norm())
-    return float(x @ y) / size if size > 1e-12 else 0.0
+def agreement(a: torch.Tensor, b: torch.Tensor) -> float:
+    """How far two estimates of one (log) parameter say the same, in [-1, 1]: 2 <a, b> / (|a|^2 + |b|^2).
+
+    Not centred: a common factor must be told by both, else a tensor that was merely scaled would pass.
+    """
+    size = float(a.square().sum() + b.square().sum())
+    return float(2.0 * (a * b).sum()) / size if size > 1e-12 else 0.0
 
 
-def _merge(big: Block, small: Block) -> bool:
+def _merge(big: Block, small: Block) -> set[str]:
     """Put units that were split together again, in place on ``big``.
 
     Each unit of the larger side goes to its nearest on the smaller; the gate must agree, and the up row up to a
-    factor. Down columns add up once each is brought to a common scale of its up row.
+    factor. Parts of a unit are brought to the scale of its first part; then their down columns add up.
 
     Returns:
-        Whether the larger side now has exactly the smaller one's units.
+        Transforms undone; if there are any, the larger side now has the smaller one's units in their order.
     """
     owner, score, _ = nearest(big.key if big.has(Role.GATE) else big.up, small.key if big.has(Role.GATE) else small.up)
     if float(score.median()) < SAME_UNIT or len(torch.unique(owner)) != small.units:
-        return False
+        return set()
     up, target = big.up, small.up[owner]
     if float(row_cosines(up, target).abs().median()) < SAME_UNIT:
-        return False
-    factor = torch.linalg.vecdot(up, target) / target.square().sum(dim=1).clamp_min(1e-30)
-    factor = torch.where(factor.abs() > 1e-6, factor, torch.ones_like(factor))
+        return set()
     if big.has(Role.GATE):
-        big.scale(factor)
+        factor = torch.linalg.vecdot(up, target) / target.square().sum(dim=1).clamp_min(1e-30)
+        factor = torch.where(factor.abs() > 1e-6, factor, torch.ones_like(factor))
+        first = torch.full((small.units,), big.units).scatter_reduce(0, owner, torch.arange(big.units), "amin")
+        big.scale(factor / factor[first[owner]])
     _sum_groups(big, owner, small.units)
-    return True
+    kept = owner[: small.units]
+    in_order = bool((kept == torch.arange(small.units)).all()) or bool((owner.diff() >= 0).all())
+    return {"split:mlp"} if in_order else {"split:mlp", "permuted:mlp"}
 
 
 def _sum_groups(block: Block, owner: torch.Tensor, units: int) -> None:

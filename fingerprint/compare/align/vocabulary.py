@@ -7,6 +7,8 @@ candidate's claim, so they too are judged by values.
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import torch
 
 from fingerprint.architecture.interface import Role, Slot
@@ -126,20 +128,21 @@ def _by_value(candidate: Side, reference: Side) -> tuple[torch.Tensor, torch.Ten
     _, near, _ = nearest(r[keep], c)
     if float(near.median()) > _CLEAR:
         return _pairs(c, r)
-    order = match_rows(_row_features(candidate), _row_features(reference)).order
+    order = match_rows(_row_features(candidate), _row_features(reference), complete=False).order
     score = -1.0
+    turned = c
     for _ in range(_ROUNDS):
         found = order >= 0
-        turn = polar(c[order[found]].T @ r[found])
-        match = match_rows(c @ turn, r)
-        order, last, score = match.order, score, float(match.score.median())
+        turned = c @ polar(c[order[found]].T @ r[found])
+        match = match_rows(turned, r, complete=False)
+        order, last, score = match.order, score, float(match.score.mean())
         if score < last + 1e-3:
             break
-    return _pairs(c @ turn, r) if score > _CLEAR else None
+    return _pairs(turned, r) if score > _CLEAR else None
 
 
 def _pairs(c: torch.Tensor, r: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor] | None:
-    match = match_rows(c, r)
+    match = match_rows(c, r, complete=False)
     found = (match.order >= 0) & (match.score > 0.5)
     rows = torch.nonzero(found).flatten()
     if len(rows) < 64 or float(row_cosines(c[match.order[rows]], r[rows]).median()) < _CLEAR:
@@ -164,7 +167,7 @@ def _row_features(side: Side) -> torch.Tensor:
     for moment in moments:
         v = moment @ mean
         vectors += [v, moment @ v]
-    for first, second in zip(moments, moments[1:], strict=False):
+    for first, second in pairwise(moments):
         vectors.append(second @ (first @ mean))
     linear = e @ torch.stack([v / v.norm().clamp_min(1e-30) for v in vectors]).T
     squares = torch.stack([((e @ m) * e).sum(dim=1) / m.norm().clamp_min(1e-30) for m in moments], dim=1)
