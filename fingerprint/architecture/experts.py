@@ -52,7 +52,7 @@ def find_experts(grid: Grid, hidden: int) -> Experts:
 
 
 def _families(kinds: Sequence[Kind], hidden: int) -> list[tuple[Kind, ...]]:
-    """Matrices of one shape whose keys differ in one number only, which counts from zero; leftmost number first."""
+    """Matrices of one shape whose keys differ in one number only, which counts up; leftmost number first."""
     groups: dict[tuple[str, str, tuple[int, ...]], dict[int, Kind]] = defaultdict(dict)
     for kind in kinds:
         if len(kind.shape) == 2 and hidden in kind.shape:
@@ -62,7 +62,7 @@ def _families(kinds: Sequence[Kind], hidden: int) -> list[tuple[Kind, ...]]:
     families: list[tuple[Kind, ...]] = []
     for _, group in sorted(groups.items(), key=lambda item: len(item[0][0])):
         members = tuple(group[number] for number in sorted(group))
-        if len(group) > 1 and sorted(group) == list(range(len(group))) and not taken & set(members):
+        if len(group) > 1 and max(group) - min(group) == len(group) - 1 and not taken & set(members):
             families.append(members)
             taken |= set(members)
     return families

@@ -61,6 +61,9 @@ class Named:
         notes: Contradictions.
         ambiguous: Pairs of roles that stayed open.
         source: ``names`` or ``shapes``.
+        per_head_norms: Query or key norms gave the width of a head.
+        heads_open: A grouped projection could not be cut for want of a head count.
+        rope_open: Names leave open in which order rotary pairs lie.
     """
 
     slots: dict[Slot, View] = field(default_factory=dict)
@@ -74,14 +77,18 @@ class Named:
     notes: tuple[str, ...] = ()
     ambiguous: tuple[tuple[str, str], ...] = ()
     source: str = "names"
+    per_head_norms: bool = False
+    heads_open: bool = False
+    rope_open: bool = False
 
 
-def by_names(tensors: Mapping[str, TensorInfo], hints: Hints) -> Named:
+def by_names(tensors: Mapping[str, TensorInfo], hints: Hints, *, neighbours: bool = False) -> Named:
     """Roles of every tensor whose name is in the tables and whose shape agrees.
 
     Args:
         tensors: Stored tensors.
         hints: Claims of the config; used for head counts only.
+        neighbours: Rotary pairs lie side by side where names are Meta's.
 
     Returns:
         Slots; empty where no name is known.
@@ -97,23 +104,27 @@ def by_names(tensors: Mapping[str, TensorInfo], hints: Hints) -> Named:
     refused: list[str] = []
     for claim in claims:
         try:
-            cut = list(_cut(claim, hidden, flipped, heads, inner.get(claim.layer, 0)))
+            cut = list(_cut(claim, hidden, flipped, heads, inner.get(claim.layer, 0), neighbours))
         except (ValueError, LookupError):
             cut = []
         if not cut or any(slot in slots for slot, _ in cut):
             refused.append(claim.info.name)
         else:
             slots.update(cut)
+    cuts = {claim.proposal.stem.cut for claim in claims}
     return Named(
-        slots,
-        heads,
-        hidden,
-        1 + max((claim.layer for claim in claims), default=-1),
-        prefix,
-        any(claim.stem_name in POST_NORM for claim in claims),
-        any(claim.proposal.stem.cut is Cut.GROUPED for claim in claims),
-        tuple(refused),
-        (*notes, *contradictions),
+        slots=slots,
+        heads=heads,
+        hidden=hidden,
+        layers=1 + max((claim.layer for claim in claims), default=-1),
+        prefix=prefix,
+        post_norm=any(claim.stem_name in POST_NORM for claim in claims),
+        fused=Cut.GROUPED in cuts,
+        refused=tuple(refused),
+        notes=(*notes, *contradictions),
+        per_head_norms=any(s.role is Role.QUERY_NORM and v.shape == (heads.head_dim,) for s, v in slots.items()),
+        heads_open=Cut.GROUPED in cuts and not heads.head_dim,
+        rope_open=Cut.ROPE_PAIRS in cuts,
     )
 
 
@@ -151,9 +162,13 @@ def _contextual(claim: Claim, sandwich: bool) -> Claim:
 
 
 def _around(tops: Iterable[Claim], prefix: str) -> list[Claim]:
-    """Tensors outside the layers that belong to the chosen stack: nearest prefix first, so that it wins."""
-    near = [claim for claim in tops if prefix.startswith(claim.proposal.prefix)]
-    return sorted(near, key=lambda claim: -len(claim.proposal.prefix))
+    """Tensors outside the layers, those nearest to the chosen stack first, so that they win a slot."""
+
+    def distance(claim: Claim) -> tuple[bool, int]:
+        own = claim.proposal.prefix
+        return not prefix.startswith(own), -len(own) if prefix.startswith(own) else len(own)
+
+    return sorted(tops, key=distance)
 
 
 def _hidden(claims: Iterable[Claim]) -> int:
@@ -229,7 +244,9 @@ def _heads(
     )
 
 
-def _cut(claim: Claim, hidden: int, flipped: bool, heads: Heads, inner: int) -> Iterator[tuple[Slot, View]]:
+def _cut(
+    claim: Claim, hidden: int, flipped: bool, heads: Heads, inner: int, neighbours: bool
+) -> Iterator[tuple[Slot, View]]:
     """Slots of one tensor. Raises ValueError where its shape contradicts its name."""
     stem, shape, name = claim.proposal.stem, claim.info.shape, claim.info.name
     expert = SHARED_EXPERT if claim.proposal.shared else claim.proposal.expert
@@ -240,12 +257,12 @@ def _cut(claim: Claim, hidden: int, flipped: bool, heads: Heads, inner: int) -> 
     if stem.cut is Cut.PACKED:
         yield from cutting.packed(name, shape, transpose, roles, claim.layer)
         return
-    views = _views(claim, transpose, heads, inner, hidden)
+    views = _views(claim, transpose, heads, inner, hidden, neighbours)
     for role, view in zip(roles, views, strict=True):
         yield Slot(role, claim.layer, expert), view
 
 
-def _views(claim: Claim, transpose: bool, heads: Heads, inner: int, hidden: int) -> list[View]:
+def _views(claim: Claim, transpose: bool, heads: Heads, inner: int, hidden: int, neighbours: bool) -> list[View]:
     """The view of each role of one tensor that is not packed."""
     stem, shape, name = claim.proposal.stem, claim.info.shape, claim.info.name
     rows = cutting.oriented(shape, transpose)[0] if shape else 1
@@ -260,7 +277,7 @@ def _views(claim: Claim, transpose: bool, heads: Heads, inner: int, hidden: int)
         if not heads.kv_heads or (heads.heads + 2 * heads.kv_heads) * heads.head_dim != rows:
             raise LookupError("heads are not known")
         return list(cutting.grouped(name, shape, transpose, heads))
-    if stem.cut is Cut.ROPE_PAIRS and heads.head_dim and rows % heads.head_dim == 0:
+    if neighbours and stem.cut is Cut.ROPE_PAIRS and heads.head_dim and rows % heads.head_dim == 0:
         return [cutting.half_split(name, shape, transpose, heads.head_dim)]
     return [_single(claim, transpose, hidden)]
 

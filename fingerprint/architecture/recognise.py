@@ -16,6 +16,7 @@ import torch
 from fingerprint.checkpoint.interface import Checkpoint, TensorInfo
 
 from .config import QUARTER_ROTARY, Hints, read_hints
+from .geometry import settle
 from .grid import find_grid
 from .interface import Dims, Layout, Norm, Positions, Role, Slot, View
 from .named import Named, by_names
@@ -45,7 +46,7 @@ def recognise(checkpoint: Checkpoint) -> Layout:
     hints = read_hints(checkpoint.config)
     named = by_names(checkpoint.tensors, hints)
     if _believable(named, checkpoint.tensors):
-        return _layout(checkpoint, hints, named)
+        return _layout(checkpoint, hints, settle(checkpoint, hints, named))
     grid = find_grid(checkpoint.tensors)
     unnamed = by_shapes(checkpoint, hints, grid) if grid is not None else None
     return _generic(checkpoint) if unnamed is None else _layout(checkpoint, hints, unnamed)
@@ -155,7 +156,7 @@ def _contradictions(hints: Hints, dims: Dims) -> list[str]:
 def _norm(checkpoint: Checkpoint, hints: Hints, roles: set[Role]) -> Norm:
     if not roles & {Role.NORM_ATTENTION, Role.NORM_MLP, Role.NORM_POST_ATTENTION, Role.FINAL_NORM}:
         return Norm.NONE
-    if roles & {Role.NORM_ATTENTION_BIAS, Role.NORM_MLP_BIAS, Role.FINAL_NORM_BIAS}:
+    if roles & {Role.NORM_ATTENTION_BIAS, Role.NORM_MLP_BIAS, Role.FINAL_NORM_BIAS, Role.EMBED_NORM_BIAS}:
         return Norm.LAYER
     return Norm.RMS_OFFSET if hints.offset_gains and checkpoint.format != "gguf" else Norm.RMS
 

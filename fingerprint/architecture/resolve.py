@@ -112,15 +112,13 @@ def _keys(orders: Iterable[Sequence[Kind]]) -> list[Kind]:
     return list(dict.fromkeys(order[2] for order in orders))
 
 
-def head_width(weights: Weights, kinds: Iterable[Kind]) -> int:
-    """Width of a head from rows of the matrices that may be values; 0 where no width is clear."""
-    best = (values.CLEAR, 0)
-    for kind in kinds:
-        rows = weights.view(kind, 0).shape[0]
-        widths = [w for w in values.WIDTHS if rows % w == 0]
-        found = values.head_widths((weights.lines(kind, layer) for layer in weights.layers), widths)
-        best = max([best, *((score, width) for width, score in found.items())])
-    return best[1]
+def head_width(weights: Weights, kinds: Sequence[Kind]) -> int:
+    """Width of a head from rows of the matrices that may be keys or values; 0 where no width is clear."""
+    rows = weights.view(kinds[0], 0).shape[0] if kinds else 0
+    widths = [w for w in values.WIDTHS if rows % w == 0]
+    scores = values.head_widths(((weights.lines(k, i) for i in weights.layers) for k in kinds), widths)
+    width = max(scores, key=lambda w: scores[w], default=0)
+    return width if scores.get(width, 0.0) >= values.CLEAR else 0
 
 
 def _attention_score(weights: Weights, order: Sequence[Kind], width: int, group: int) -> float:

@@ -111,5 +111,7 @@ def _place_vectors(found: Surroundings, checkpoint: Checkpoint, vectors: list[Te
     gain, bias = (Role.EMBED_NORM, Role.EMBED_NORM_BIAS) if found.post_norm else (Role.FINAL_NORM, Role.FINAL_NORM_BIAS)
     found.slots[Slot(gain)] = View(gains[0].name, gains[0].shape)
     rest = [info for info in wide if info is not gains[0]]
+    beside = [info for info in rest if words_of(info.name)[:-1] == words_of(gains[0].name)[:-1] != ()]
+    rest = beside if len(beside) == 1 else rest
     if len(rest) == 1:
         found.slots[Slot(bias)] = View(rest[0].name, rest[0].shape)

@@ -18,9 +18,10 @@ from .config import Hints
 from .cutting import Heads
 from .draft import Draft, Held
 from .experts import find_experts, place_experts
+from .geometry import clear_width, width_scores
 from .grid import Grid, Kind
 from .heads import solve_heads
-from .interface import SHARED_EXPERT, Role, Slot, View
+from .interface import SHARED_EXPERT, Role
 from .named import Named
 from .resolve import Weights
 from .surroundings import surroundings
@@ -82,17 +83,6 @@ def common_width(tensors: Mapping[str, TensorInfo]) -> int:
     return votes.most_common(1)[0][0] if votes else 0
 
 
-def value_width(checkpoint: Checkpoint, slots: Mapping[Slot, View], layers: Sequence[int]) -> int:
-    """Width of a head by the values' rows; 0 where it is not clear."""
-    views = [slots[Slot(Role.VALUE, layer)] for layer in layers if Slot(Role.VALUE, layer) in slots]
-    if not views:
-        return 0
-    widths = [w for w in values.WIDTHS if views[0].shape[0] % w == 0]
-    scores = values.head_widths((values.lines(checkpoint, view) for view in views), widths)
-    width = max(scores, key=lambda w: scores[w], default=0)
-    return width if scores.get(width, 0.0) >= values.CLEAR else 0
-
-
 def _place_attention(draft: Draft, weights: Weights, shape: Shape, hints: Hints, per_head: Sequence[Kind]) -> Heads:
     sizes = {
         "query_rows": shape.query_rows,
@@ -111,7 +101,7 @@ def _place_attention(draft: Draft, weights: Weights, shape: Shape, hints: Hints,
         draft.accept(resolve.attention(weights, shape, heads.head_dim), flipped=shape.flipped)
     if per_head:
         draft.accept(resolve.by_words(per_head, (Role.QUERY_NORM, Role.KEY_NORM)))
-    if not heads.head_dim and (width := value_width(weights.checkpoint, draft.slots, weights.layers)):
+    if not heads.head_dim and (width := clear_width(width_scores(weights.checkpoint, draft.slots, weights.layers))):
         heads, _ = solve_heads(replace(hints, heads=0, head_dim=width), **sizes)
     return heads
 
