@@ -143,7 +143,7 @@ class UnitInvariants:
             MLPs: the up rows).
         up: Basis to float16 (N, k), sign as in triples, unit length. Empty in plain MLPs.
         down: Basis to float16 (N, k), sign as in triples, unit length.
-        spread: float32 (9,) quantiles (0, 1/8 .. 1) of the choosing cosine, times sqrt(d), over all units.
+        spread: float32 (9,) quantiles (0, 1/8 .. 1) of the choosing |cosine|, times sqrt(d), over all units.
     """
 
     count: int

@@ -158,7 +158,7 @@ def invariants(parts: list[UnitVectors], probes: dict[str, torch.Tensor]) -> Uni
         gate={basis: unit_rows((gate - centre.to(torch.float32)) @ p) for basis, p in probes.items()},
         up={} if signed_up is None else {basis: unit_rows(signed_up @ p) for basis, p in order.items()},
         down={basis: unit_rows(signed_down @ p) for basis, p in order.items()},
-        spread=quantiles(spread * np.sqrt(width)),
+        spread=quantiles(np.abs(spread) * np.sqrt(width)),
     )
 
 

@@ -23,6 +23,8 @@ COHERENT = 0.8
 """Mean phase coherence from which values count as lying on a lattice. Null: below .45 for groups of 32."""
 _CONSTANT = 1e-12
 """Variance over squared peak below which values count as constant."""
+_FEW_LEVELS = 0.5
+"""Distinct over possible values, in the group that has most, up to which values count as few levels."""
 _MAX_ROW_VALUES = 1024
 _QUANTILES = np.linspace(0.0, 1.0, 9)
 
@@ -99,14 +101,14 @@ _Coherences = dict[str, tuple[float, int] | None]
 
 
 def _decide(counts: _Counts, coherence: _Coherences) -> tuple[int, str]:
-    """Width and scheme; the coarsest granularity that explains the values wins."""
-    for name in ("tensor", "row", "group128", "group64", "group32"):
+    """Width and scheme; the fewest levels win, then the coarsest granularity."""
+    widths = []
+    for rank, name in enumerate(("tensor", "row", "group128", "group64", "group32")):
         found = counts.get(name)
-        if found is None or found[1] > 0.5:  # at most half as many levels as values
-            continue
-        bits = max(1, int(np.ceil(np.log2(found[0] + 1))))
-        if bits > 8:
-            continue
+        if found is not None and found[1] <= _FEW_LEVELS:
+            widths.append((max(1, int(np.ceil(np.log2(found[0] + 1)))), rank, name))
+    if widths and min(widths)[0] <= 8:
+        bits, _, name = min(widths)
         even = coherence.get("row" if name == "tensor" else name)
         kind = "int" if even is not None and even[0] >= COHERENT else ("nf" if bits == 4 else "levels")
         return bits, f"{kind}{bits}-{name}"
