@@ -35,7 +35,7 @@ class Limits:
         archive_bytes: Sum of unpacked sizes of a zip of a checkpoint folder.
         archive_members: Members of a zip, a torch file's included.
         archive_ratio: Unpacked over packed size of one member of such a zip; float weights compress by 1.1 to 2.
-        onnx_fields: Protobuf fields walked in an ONNX file (about 10 a node); each costs a microsecond.
+        onnx_fields: Protobuf fields walked in an ONNX file (about 10 a node); each costs one to three microseconds.
     """
 
     header_bytes: int = 16_000_000
@@ -58,7 +58,7 @@ class Limits:
     archive_bytes: int = 16 << 30
     archive_members: int = 100_000
     archive_ratio: int = 64
-    onnx_fields: int = 600_000
+    onnx_fields: int = 250_000
 
 
 DEFAULT_LIMITS = Limits()

@@ -195,6 +195,8 @@ class _Reader:
         self.tensors[tensor.name] = tensor
 
     def _node(self, message: Field) -> None:
+        if message.begin == message.end:
+            return
         texts: dict[int, list[str]] = {1: [], 2: [], 3: [], 4: []}
         ints: dict[str, tuple[int, ...]] = {}
         constants: list[Field] = []

@@ -8,7 +8,7 @@ are one length-delimited field each, so walking the wire format gives their byte
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from fingerprint.checkpoint.memory import MappedFile
 from fingerprint.errors import CheckpointTooLarge, MalformedCheckpoint
@@ -18,8 +18,7 @@ _FIXED = {FIXED64: 8, FIXED32: 4}
 _VARINT_BYTES = 10
 
 
-@dataclass(frozen=True)
-class Field:
+class Field(NamedTuple):
     """One field: a varint's ``value``, or the byte range [begin, end) of anything else."""
 
     number: int
@@ -39,6 +38,7 @@ class Wire:
 
     def __init__(self, file: MappedFile, *, max_fields: int) -> None:
         self._file, self._left, self._max = file, max_fields, max_fields
+        self._data = file.raw(0, file.size)
 
     @property
     def where(self) -> str:
@@ -52,33 +52,33 @@ class Wire:
             MalformedCheckpoint: A truncated or impossible field.
             CheckpointTooLarge: More fields than allowed.
         """
-        data, at = self._file.raw(0, end), begin
+        data, at = self._data, begin
         while at < end:
             self._left -= 1
             if self._left < 0:
                 raise CheckpointTooLarge("too many fields", where=self.where, got=f"> {self._max}", expected=self._max)
-            key, at = self._varint(data, at, end)
-            number, wire = key >> 3, key & 7
-            if wire == VARINT:
-                value, at = self._varint(data, at, end)
-                yield Field(number, wire, value, at, at)
-                continue
+            key, at = (data[at], at + 1) if data[at] < 0x80 else self._varint(data, at, end)
+            wire = key & 7
             if wire == BYTES:
-                size, at = self._varint(data, at, end)
+                size, at = (data[at], at + 1) if at < end and data[at] < 0x80 else self._varint(data, at, end)
+            elif wire == VARINT:
+                value, at = self._varint(data, at, end)
+                yield Field(key >> 3, wire, value, at, at)
+                continue
             elif wire in _FIXED:
                 size = _FIXED[wire]
             else:
                 raise self._bad(f"wire type {wire}", at)
             if size > end - at:
-                raise self._bad(f"field {number} of {size} bytes", at)
-            yield Field(number, wire, 0, at, at + size)
+                raise self._bad(f"field {key >> 3} of {size} bytes", at)
+            yield Field(key >> 3, wire, 0, at, at + size)
             at += size
 
     def varints(self, field: Field) -> list[int]:
         """A repeated integer field's values: one when unpacked, any number when packed. Signed as int64."""
         if field.wire == VARINT:
             return [_signed(field.value)]
-        data, at, found = self._file.raw(0, field.end), field.begin, []
+        data, at, found = self._data, field.begin, []
         while at < field.end:
             self._left -= 1
             if self._left < 0:
@@ -94,11 +94,13 @@ class Wire:
         if field.wire != BYTES or field.end - field.begin > max_bytes:
             raise self._bad(f"string field {field.number} of {field.end - field.begin} bytes", field.begin)
         try:
-            return self._file.read(field.begin, field.end).decode("utf-8")
+            return str(self._data[field.begin : field.end], "utf-8")
         except UnicodeDecodeError:
             raise self._bad(f"string field {field.number} that is no UTF-8", field.begin) from None
 
     def _varint(self, data: memoryview, at: int, end: int) -> tuple[int, int]:
+        if at < end and data[at] < 0x80:  # nine in ten
+            return data[at], at + 1
         value = 0
         for shift in range(0, 7 * _VARINT_BYTES, 7):
             if at >= end:

@@ -98,17 +98,22 @@ def _checked_members(file: MappedFile, limits: Limits) -> tuple[Member, ...]:
             remedy=_REMEDY,
         )
     members = read_directory(file, limits)
-    for member in members:
-        if member.method != STORED:
-            raise UnsupportedCheckpoint(
-                "compressed member; torch stores them",
-                where=f"{file.name}:{member.name[:80]}",
-                got=f"{member.packed} bytes for {member.size}",
-                expected="stored",
-                remedy=_REMEDY,
-            )
-        if "/code/" in member.name or member.name.endswith("/constants.pkl"):
-            raise UnsupportedCheckpoint("TorchScript holds a program", where=f"{file.name}:{member.name[:80]}")
+    if packed := max((m for m in members if m.method != STORED), key=lambda m: m.size, default=None):
+        raise UnsupportedCheckpoint(
+            "compressed member; torch stores them",
+            where=f"{file.name}:{packed.name[:80]}",
+            got=f"{packed.packed} bytes for {packed.size}",
+            expected="stored",
+            remedy=_REMEDY,
+        )
+    if program := [m for m in members if "/code/" in m.name or m.name.endswith("/constants.pkl")]:
+        raise UnsupportedCheckpoint(
+            "TorchScript holds a program",
+            where=f"{file.name}:{program[0].name[:80]}",
+            got="TorchScript",
+            expected="a dictionary of tensors",
+            remedy=_REMEDY,
+        )
     pickles = [member for member in members if member.name.endswith("/data.pkl")]
     if len(pickles) != 1:
         raise MalformedCheckpoint("no single data.pkl", where=file.name, got=len(pickles), expected=1)
