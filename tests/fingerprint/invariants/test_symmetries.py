@@ -53,7 +53,8 @@ def test_query_key_products_survive_norms_on_heads() -> None:
     before, after = _fingerprint(decoder), _fingerprint(permute_heads(decoder))
     for index, layer in before.layers.items():
         assert layer.heads is not None
-        assert (other := after.layers[index].heads) is not None
+        other = after.layers[index].heads
+        assert other is not None
         assert _match(layer.heads.query_key, other.query_key) < 1e-3
 
 
@@ -62,8 +63,10 @@ def test_unrelated_models_differ(reference: Fingerprint) -> None:
     for index, layer in reference.layers.items():
         assert layer.units is not None
         assert layer.heads is not None
-        assert (units := other.layers[index].units) is not None
-        assert (heads := other.layers[index].heads) is not None
+        units = other.layers[index].units
+        assert units is not None
+        heads = other.layers[index].heads
+        assert heads is not None
         assert _match(layer.units.gate[IDS], units.gate[IDS]) > 0.5
         assert _match(layer.units.triples, units.triples) > 0.3
         assert _match(layer.heads.value_output, heads.value_output) > 0.1
@@ -75,7 +78,8 @@ def test_rotated_queries_leave_the_other_invariants_alone(reference: Fingerprint
     changed = _fingerprint(rotate_query_key(REFERENCE))
     for index, layer in reference.layers.items():
         assert layer.units is not None
-        assert (units := changed.layers[index].units) is not None
+        units = changed.layers[index].units
+        assert units is not None
         np.testing.assert_array_equal(units.triples, layer.units.triples)
 
 
@@ -101,6 +105,7 @@ def test_vocabulary_may_be_padded_or_permuted() -> None:
     )
     for index, layer in before.layers.items():
         assert layer.units is not None
-        assert (units := after.layers[index].units) is not None
+        units = after.layers[index].units
+        assert units is not None
         assert _match(layer.units.gate[STRINGS], units.gate[STRINGS]) < 0.01
         assert _match(layer.units.down[STRINGS], units.down[STRINGS]) < 0.01
