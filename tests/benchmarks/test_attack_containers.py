@@ -91,3 +91,11 @@ def test_packed_int4_decodes_to_the_matrix(scheme: str, tmp_path: Path) -> None:
     before = victim.state[lead + "weight"].float()
     assert float((decoded - before).norm() / before.norm()) < 0.12
     assert (decoded - before).abs().max() <= 0.51 * state[lead + "scales"].max()
+
+
+def test_rows_that_fill_no_block_stay_in_f16(tmp_path: Path) -> None:
+    shape = SHAPE | {"intermediate_size": 48, "num_local_experts": 4}
+    _, folder = _written("quantise-gguf-q8_0", transformers.MixtralConfig(**shape), tmp_path)
+    kinds = {t.name: t.tensor_type.name for t in gguf.GGUFReader(folder / "model.gguf").tensors}
+    assert kinds["blk.0.ffn_down_exps.weight"] == "F16"
+    assert kinds["blk.0.ffn_up_exps.weight"] == "Q8_0"

@@ -43,7 +43,7 @@ _AWQ_ORDER = (0, 2, 4, 6, 1, 3, 5, 7)
 def write_gguf(model: Model, kind: str, folder: Path) -> None:
     """One ``model.gguf`` with matrices in ``kind`` (``bf16``, ``f16``, ``f32``, ``q8_0``, ``q4_0``) and vectors in f32.
 
-    llama's query and key rows are permuted to interleaved RoPE, as convert_hf_to_gguf does; qwen's are not.
+    Rows that do not fill whole blocks stay f16, as llama-quantize falls back. llama's query and key rows are permuted to interleaved RoPE, as convert_hf_to_gguf does; qwen's are not.
     """
     draft = read(model)
     arch = GGUF_ARCH[family(draft)]
@@ -54,7 +54,7 @@ def write_gguf(model: Model, kind: str, folder: Path) -> None:
         values = tensor.float().numpy()
         if values.ndim == 1 or kind == "f32":
             writer.add_tensor(name, values)
-        elif kind == "f16":
+        elif kind == "f16" or values.shape[-1] % gguf.GGML_QUANT_SIZES[quant][0]:
             writer.add_tensor(name, values.astype(np.float16))
         else:
             writer.add_tensor(name, gguf.quants.quantize(values, quant), raw_dtype=quant)
