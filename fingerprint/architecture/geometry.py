@@ -20,7 +20,7 @@ from .named import Named, by_names
 GLANCE = 2
 """Layers looked at when a config is only checked; all of ``values.LAYERS`` when it says nothing."""
 
-OVERRULED = 1.5
+OVERRULED = 1.2
 """A config's width is overruled when another has this many times its contrast (2.3 and more in trained families)."""
 
 PAIRED = 2.0
@@ -79,6 +79,9 @@ def _check(checkpoint: Checkpoint, hints: Hints, named: Named) -> Named:
     claimed = named.heads.head_dim
     scores = width_scores(checkpoint, named.slots, values.spread(named.layers, GLANCE if claimed else values.LAYERS))
     found = clear_width(scores)
+    if claimed and found not in (0, claimed):
+        scores = width_scores(checkpoint, named.slots, values.spread(named.layers))
+        found = clear_width(scores)
     if not found or found == claimed:
         return named
     if claimed and scores[found] < OVERRULED * max(scores.get(claimed, 0.0), values.CLEAR):
