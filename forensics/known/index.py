@@ -29,7 +29,8 @@ from .vectors import Vectors, spaces
 if TYPE_CHECKING:
     from fingerprint.fingerprint import Fingerprint
 
-COMMON = 32  # models; a key shared by more is skipped
+COMMON = 16  # models; a key shared by more is skipped
+SAME = 64  # models with an equal root that are looked at, the first that were added
 WEIGHT: Mapping[Kind, float] = {
     Kind.ROOT: 1000.0,  # above all others together
     Kind.TENSOR: 3.0,
@@ -39,18 +40,17 @@ WEIGHT: Mapping[Kind, float] = {
     Kind.MINHASH: 1.0,
 }
 INSERT_BATCH = 500
-_FIRST_OF_EACH_KEY = {
-    # The first COMMON + 1 models of every key, in one statement.
-    "sqlite": text(
-        "SELECT k.value, p.model_id FROM json_each(:keys) AS k JOIN posting AS p ON p.key = k.value "
-        "AND p.model_id <= coalesce((SELECT q.model_id FROM posting AS q WHERE q.key = k.value "
-        "ORDER BY q.model_id LIMIT 1 OFFSET :common), 9223372036854775807)"
-    ),
-    "postgresql": text(
-        "SELECT k.value, p.model_id FROM (SELECT CAST(value AS bigint) AS value "
-        "FROM json_array_elements_text(CAST(:keys AS json)) AS value) AS k CROSS JOIN LATERAL "
-        "(SELECT q.model_id FROM posting AS q WHERE q.key = k.value ORDER BY q.model_id LIMIT :common + 1) AS p"
-    ),
+_LISTED = {
+    "sqlite": "(SELECT value AS key FROM json_each(:keys))",
+    "postgresql": "(SELECT CAST(value AS bigint) AS key FROM json_array_elements_text(CAST(:keys AS json)) AS value)",
+}
+_RARE = {
+    # Models of every key that at most :common models have; one range read a key, whatever its number of models.
+    dialect: text(
+        f"SELECT p.key, p.model_id FROM {listed} AS k JOIN posting AS p ON p.key = k.key "  # noqa: S608 - constants
+        "WHERE NOT EXISTS (SELECT 1 FROM posting AS q WHERE q.key = k.key ORDER BY q.model_id LIMIT 1 OFFSET :common)"
+    )
+    for dialect, listed in _LISTED.items()
 }
 
 
@@ -134,18 +134,19 @@ class Index:
 
     def _shared(self, session: Session, wanted: Keys) -> dict[int, float]:
         """Score of every model that shares a key that few share."""
-        statement = _FIRST_OF_EACH_KEY[session.get_bind().dialect.name]
+        statement = _RARE[session.get_bind().dialect.name]
         found: dict[int, list[int]] = defaultdict(list)
-        parameters = {"keys": json.dumps(list(wanted.probes)), "common": COMMON}
-        for key, model_id in session.execute(statement, parameters):
+        parameters = {"keys": json.dumps([k for k, kind in wanted.probes.items() if kind is not Kind.ROOT])}
+        for key, model_id in session.execute(statement, {**parameters, "common": COMMON}):
             found[key].append(model_id)
+        for key in (k for k, kind in wanted.probes.items() if kind is Kind.ROOT):
+            query = select(PostingRow.model_id).where(PostingRow.key == key).order_by(PostingRow.model_id).limit(SAME)
+            found[key] += session.scalars(query)
         scores: dict[int, float] = defaultdict(float)
         for key, models in found.items():
-            kind = wanted.probes[key]
-            if len(models) <= COMMON or kind is Kind.ROOT:
-                weight = WEIGHT[kind] * (1 + math.log(COMMON / min(len(models), COMMON)))
-                for model_id in models:
-                    scores[model_id] += weight
+            weight = WEIGHT[wanted.probes[key]] * (1 + math.log(max(1.0, COMMON / max(1, len(models)))))
+            for model_id in models:
+                scores[model_id] += weight
         return scores
 
 

@@ -51,9 +51,9 @@ class Keys:
 TENSOR_BUDGET, MULTISET_BUDGET = 96, 64  # digests; a graft of a tenth of the tensors shares about a tenth of them
 TENSOR_LEAST = 256  # elements; smaller ones (a norm of ones) are equal by chance
 SLOT_BUDGET = 48  # matrices that get sign bands
-SIGN_BANDS = 16  # per matrix: all 256 bits when there are few matrices
-SIGN_TOTAL = 512  # over all matrices, so that a deep model does not drown the index
-BAND_BYTES = 2  # 16 bits: at 10% noise a band survives with probability .59, at 30% .21
+SIGN_BANDS = 10  # per matrix: nearly all of 256 bits when there are few matrices
+SIGN_TOTAL = 480  # over all matrices, so that a deep model does not drown the index
+BAND_BYTES = 3  # 24 bits: survive 10% noise with probability .46, 30% with .10; 16 bits collide too often by chance
 MINHASH_SLOTS, MINHASH_ROWS = 8, 4  # 16 bands of 4: found with probability 1 at J = .8, .67 at J = .5
 HEAD_BUDGET, UNIT_BUDGET = 64, 96
 HEAD_STEP = 0.08  # of a normalised power sum in [-1, 1]
@@ -79,7 +79,7 @@ def _roots(fingerprint: Fingerprint) -> dict[int, Kind]:
         "value": fingerprint.value_root,
         "nameless-value": fingerprint.nameless_value_root,
     }
-    return {_key(name.encode(), root.encode()): Kind.ROOT for name, root in roots.items()}
+    return {key: Kind.ROOT for name, root in roots.items() for key in _series([root.encode()], name.encode())}
 
 
 def _tensors(tensors: Sequence[TensorEntry]) -> dict[int, Kind]:
@@ -87,8 +87,9 @@ def _tensors(tensors: Sequence[TensorEntry]) -> dict[int, Kind]:
     large = [t for t in tensors if t.numel >= TENSOR_LEAST]
     values = sorted({t.value for t in large})[:TENSOR_BUDGET]
     multisets = sorted({t.multiset for t in large if t.multiset})[:MULTISET_BUDGET]
-    found = {_key(b"tensor", value.encode()): Kind.TENSOR for value in values}
-    return found | {_key(b"multiset", value.encode()): Kind.TENSOR for value in multisets}
+    found = _series([value.encode() for value in values], b"tensor")
+    found += _series([value.encode() for value in multisets], b"multiset")
+    return dict.fromkeys(found, Kind.TENSOR)
 
 
 def _sign_bands(matrices: Sequence[SlotSketch], space: bytes) -> dict[int, Kind]:
@@ -97,19 +98,19 @@ def _sign_bands(matrices: Sequence[SlotSketch], space: bytes) -> dict[int, Kind]
     found = {}
     for slot in chosen:
         signs = slot.signs.tobytes()
-        for band in range(min(each, len(signs) // BAND_BYTES)):
-            bits = signs[band * BAND_BYTES : (band + 1) * BAND_BYTES]
-            found[_key(b"sign", space, _shape(slot.shape), bytes([band]), bits)] = Kind.SIGN
+        bands = range(min(each, len(signs) // BAND_BYTES))
+        parts = [bytes([band]) + signs[band * BAND_BYTES : (band + 1) * BAND_BYTES] for band in bands]
+        found.update(dict.fromkeys(_series(parts, b"sign", space, _shape(slot.shape)), Kind.SIGN))
     return found
 
 
 def _minhash_bands(matrices: Sequence[SlotSketch], space: bytes) -> dict[int, Kind]:
     found = {}
     for slot in spread([m for m in matrices if m.minhash is not None], MINHASH_SLOTS):
-        values = np.asarray(slot.minhash, dtype="<u4")
-        for band in range(len(values) // MINHASH_ROWS):
-            rows = values[band * MINHASH_ROWS : (band + 1) * MINHASH_ROWS].tobytes()
-            found[_key(b"minhash", space, _shape(slot.shape), bytes([band]), rows)] = Kind.MINHASH
+        values = np.asarray(slot.minhash, dtype="<u4").tobytes()
+        size = 4 * MINHASH_ROWS
+        parts = [bytes([band]) + values[band * size : (band + 1) * size] for band in range(len(values) // size)]
+        found.update(dict.fromkeys(_series(parts, b"minhash", space, _shape(slot.shape)), Kind.MINHASH))
     return found
 
 
@@ -125,7 +126,7 @@ def _codes(fingerprint: Fingerprint) -> tuple[dict[int, Kind], dict[int, Kind]]:
         (b"head" + width, Kind.HEAD, _head_rows(heads), HEAD_STEP),
     ):
         for cells in _cells(rows, step):
-            found = [_key(tag, cell.astype("<i2").tobytes()) for cell in cells]
+            found = _series([cell.astype("<i2").tobytes() for cell in cells], tag)
             stored[found[0]] = kind
             probes.update(dict.fromkeys(found[1:], kind))
     return stored, probes
@@ -177,10 +178,12 @@ def _shape(shape: Iterable[int]) -> bytes:
     return ",".join(map(str, shape)).encode()
 
 
-def _key(*parts: bytes) -> int:
-    """First eight bytes of BLAKE2b over the length-prefixed parts, as a signed integer."""
-    digest = hashlib.blake2b(digest_size=8)
-    for part in parts:
-        digest.update(len(part).to_bytes(4, "little"))
-        digest.update(part)
-    return int.from_bytes(digest.digest(), "little", signed=True)
+def _series(lasts: Iterable[bytes], *firsts: bytes) -> list[int]:
+    """Keys that share their first parts: first eight bytes of BLAKE2b over the length-prefixed parts, signed."""
+    start = hashlib.blake2b(b"".join(len(part).to_bytes(4, "little") + part for part in firsts), digest_size=8)
+    found = []
+    for last in lasts:
+        state = start.copy()
+        state.update(last)
+        found.append(int.from_bytes(state.digest(), "little", signed=True))
+    return found

@@ -1,0 +1,1 @@
+"""How fast, and how surely, is the right known model proposed among very many?"""
