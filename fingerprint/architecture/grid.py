@@ -50,12 +50,17 @@ class Kind:
 
 @dataclass(frozen=True)
 class Grid:
-    """Kinds by layers, and what is outside. ``ordered``: found by order, so that neighbouring places mean something."""
+    """Kinds by layers, and what is outside.
+
+    ``ordered``: found by order, so that neighbouring places mean something. ``bag``: layers were put together by
+    values, so that their order means nothing and attention may stand with another layer's MLP.
+    """
 
     kinds: tuple[Kind, ...]
     layers: int
     rest: tuple[str, ...]
     ordered: bool
+    bag: bool = False
 
 
 def find_grid(tensors: Mapping[str, TensorInfo]) -> Grid | None:

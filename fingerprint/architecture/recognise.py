@@ -8,20 +8,21 @@ unknown is kept under its own name (``Role.OTHER``), so that nothing stored ever
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import fields
 
 import torch
 
 from fingerprint.checkpoint.interface import Checkpoint, TensorInfo
 
+from .bag import bag_grid
 from .config import QUARTER_ROTARY, Hints, read_hints
 from .geometry import settle
-from .grid import find_grid
+from .grid import Grid, find_grid
 from .interface import Dims, Layout, Norm, Positions, Role, Slot, View
 from .named import Named, by_names
 from .reading import read
-from .unnamed import by_shapes
+from .unnamed import by_shapes, common_width
 
 CORE = frozenset({Role.QUERY, Role.KEY, Role.VALUE, Role.OUT, Role.UP, Role.DOWN})
 """Roles without which a layer is not a transformer's."""
@@ -47,9 +48,21 @@ def recognise(checkpoint: Checkpoint) -> Layout:
     named = by_names(checkpoint.tensors, hints)
     if _believable(named, checkpoint.tensors):
         return _layout(checkpoint, hints, settle(checkpoint, hints, named))
-    grid = find_grid(checkpoint.tensors)
-    unnamed = by_shapes(checkpoint, hints, grid) if grid is not None else None
-    return _generic(checkpoint) if unnamed is None else _layout(checkpoint, hints, unnamed)
+    for grid in _grids(checkpoint):
+        unnamed = by_shapes(checkpoint, hints, grid)
+        if unnamed is not None:
+            return _layout(checkpoint, hints, unnamed)
+    return _generic(checkpoint)
+
+
+def _grids(checkpoint: Checkpoint) -> Iterator[Grid]:
+    """Stacks of layers without names: by numbers or order, then by values."""
+    found = find_grid(checkpoint.tensors)
+    if found is not None:
+        yield found
+    by_values = bag_grid(checkpoint, common_width(checkpoint.tensors))
+    if by_values is not None:
+        yield by_values
 
 
 def _believable(named: Named, tensors: Mapping[str, TensorInfo]) -> bool:
@@ -158,6 +171,8 @@ def _norm(checkpoint: Checkpoint, hints: Hints, roles: set[Role]) -> Norm:
         return Norm.NONE
     if roles & {Role.NORM_ATTENTION_BIAS, Role.NORM_MLP_BIAS, Role.FINAL_NORM_BIAS, Role.EMBED_NORM_BIAS}:
         return Norm.LAYER
+    if Role.GATE not in roles and Role.UP in roles:
+        return Norm.LAYER  # no family has a plain MLP under an RMS norm
     return Norm.RMS_OFFSET if hints.offset_gains and checkpoint.format != "gguf" else Norm.RMS
 
 

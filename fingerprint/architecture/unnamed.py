@@ -69,7 +69,9 @@ def by_shapes(checkpoint: Checkpoint, hints: Hints, grid: Grid) -> Named | None:
         layers=grid.layers,
         post_norm=around.post_norm,
         notes=tuple(draft.notes),
-        ambiguous=tuple(dict.fromkeys([*draft.open_pairs, *around.ambiguous])),
+        ambiguous=tuple(
+            dict.fromkeys([*draft.open_pairs, *around.ambiguous, *([("layer", "layer")] if grid.bag else [])])
+        ),
         source="shapes",
     )
 
