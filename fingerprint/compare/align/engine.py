@@ -17,6 +17,7 @@ from fingerprint.architecture.interface import Positions, Role, Slot
 from .alignment import Alignment, Witness
 from .biases import align_biases
 from .experts import align_experts
+from .flat import GENERIC, flat
 from .head import heads_related, tie, unshift
 from .heads import Attention, align_heads
 from .layers import SAME_LAYER, layer_numbers, map_layers, relabel, silent
@@ -25,12 +26,14 @@ from .mixing import align_query_key_free, align_value_output
 from .model import Canonical
 from .norms import centre_moved, fold_all, fold_moved
 from .outcome import outcome
+from .recast import recast
 from .residual import find_turn, refined, rescale, turn
 from .rope import align_query_key
 from .side import RESIDUAL_COLUMNS, RESIDUAL_ROWS, TABLES, WRITERS, Side
 from .units import align_units
 from .vocabulary import match_vocabulary
 
+_ENOUGH = 0.995
 _REFINE = 0.6
 _SCALED = 0.005
 _REFINE_ROWS = 8
@@ -46,6 +49,32 @@ def align(candidate: Canonical, reference: Canonical) -> Alignment:
     Returns:
         Alignment; with unrelated models everything is left as it was and ``matched`` is empty.
     """
+    found = align_roles(candidate, reference)
+    if coverage(found, reference) > _ENOUGH:
+        return found
+    options = [found]
+    if _doubtful(candidate) and reference.layout.family != GENERIC:
+        cast = recast(flat(candidate), reference)
+        options += [align_roles(cast, reference)] if cast is not None else []
+    elif _doubtful(reference) and candidate.layout.family != GENERIC:
+        cast = recast(flat(reference), candidate)
+        options += [align_roles(candidate, cast)] if cast is not None else []
+    return max(options, key=lambda option: sum(option.reference[s].numel() for s in option.matched))
+
+
+def _doubtful(model: Canonical) -> bool:
+    """Whether roles were guessed from shapes and values, or not at all."""
+    return model.layout.family == GENERIC or model.layout.source == "shapes"
+
+
+def coverage(found: Alignment, reference: Canonical) -> float:
+    """Fraction of the reference's parameters that the candidate carries."""
+    total = sum(t.numel() for t in reference.tensors.values())
+    return sum(found.reference[s].numel() for s in found.matched if s in reference.tensors) / max(1, total)
+
+
+def align_roles(candidate: Canonical, reference: Canonical) -> Alignment:
+    """``align`` with roles taken as they are."""
     c, r = Side(candidate.layout, dict(candidate.tensors)), Side(reference.layout, dict(reference.tensors))
     witness, done = Witness(), set[str]()
     tied = tie(c, r)
@@ -86,8 +115,7 @@ def _basis(c: Side, r: Side, witness: Witness) -> set[str]:
         done |= fold_all(c, r, witness)
         witness.rotation = found.matrix
         witness.orthogonality = _orthogonality(found.matrix)
-    else:
-        assert found.order is not None and found.signs is not None  # noqa: S101
+    elif found.order is not None and found.signs is not None:
         witness.permutations["residual"] = found.order
         witness.scales["residual-signs"] = found.signs
         witness.rotation = torch.zeros(len(found.order), len(found.order))
@@ -130,7 +158,11 @@ def _settle_scale(c: Side, r: Side, scale: float, witness: Witness) -> set[str]:
     back = [relative(c.tensors[s] * scale, r.tensors[s]) for s in writers]
     logs = [math.log(max(float(c.tensors[s].norm()), 1e-30) / max(float(r.tensors[s].norm()), 1e-30)) for s in writers]
     gates = [s for s in r.slots(Role.GATE, Role.UP) if s in c.tensors and c.tensors[s].shape == r.tensors[s].shape]
-    read = [float(c.reader(s).norm() / r.reader(s).norm().clamp_min(1e-30)) for s in gates if s.role is Role.GATE or not r.layout.gated]
+    read = [
+        float(c.reader(s).norm() / r.reader(s).norm().clamp_min(1e-30))
+        for s in gates
+        if s.role is Role.GATE or not r.layout.gated
+    ]
     size = abs(math.log(scale))
     reads = abs(math.log(max(_median(read), 1e-30))) if read else 0.0
     rest = _median([abs(x) for x in logs])
@@ -154,7 +186,7 @@ def _mean_square(values: list[float]) -> float:
 
 def _layer_words(c: Side, r: Side, layer_map: dict[int, int]) -> set[str]:
     """Words for layers added and taken away."""
-    done = set()
+    done: set[str] = set()
     if not layer_map:
         return done
     extra = [i for i in layer_numbers(c) if i not in layer_map]
@@ -207,8 +239,8 @@ def _refine(c: Side, r: Side, witness: Witness) -> None:
     width = r.layout.dims.hidden or r.tensors[Slot(Role.EMBED)].shape[1]
     found = refined(_residual_pairs(c, r, width), width)
     turn(c, found)
-    assert found.matrix is not None and witness.rotation is not None  # noqa: S101
-    witness.rotation = witness.rotation @ found.matrix
+    if found.matrix is not None and witness.rotation is not None:
+        witness.rotation = witness.rotation @ found.matrix
     witness.orthogonality = _orthogonality(witness.rotation)
 
 

@@ -17,7 +17,7 @@ from .matching import assign
 from .side import Side
 
 SAME_HEAD = 0.5
-"""Cosine of head products at which a matching is believed: products of 20% noise lose 4%, independents stay below .3."""
+"""Cosine of head products at which a matching is believed: 20% noise costs 4%, independents stay below .3."""
 
 _GAIN = 0.1
 """How much closer moved heads must come; heads of one group share keys and values, so they resemble each other."""
@@ -79,7 +79,7 @@ class Attention:
         return x if gain is None or gain.numel() != self.head_dim else x * gain.reshape(1, -1, 1)
 
     def map_rows(self, role: Role, change: torch.Tensor) -> None:
-        """Multiply each head of a reader from the left by ``change`` (heads, head_dim, head_dim), bias too, in place."""
+        """Multiply each head of a reader, and its bias, from the left by ``change`` (heads, n, n), in place."""
         slot = self.slot(role)
         x = self.side.tensors[slot]
         shaped = x.reshape(-1, self.head_dim, x.shape[-1])
@@ -172,14 +172,15 @@ def _projected(x: torch.Tensor) -> torch.Tensor:
     return x @ g
 
 
-def _product_cosines(
-    r: tuple[torch.Tensor, torch.Tensor], c: tuple[torch.Tensor, torch.Tensor]
-) -> torch.Tensor:
+def _product_cosines(r: tuple[torch.Tensor, torch.Tensor], c: tuple[torch.Tensor, torch.Tensor]) -> torch.Tensor:
     """Cosine of r_x[i]^T r_y[i] with c_x[j]^T c_y[j] for every pair of heads, (reference heads, candidate heads)."""
     n, m, head = r[0].shape[0], c[0].shape[0], r[0].shape[1]
     if r[0].shape[-1] != c[0].shape[-1] or r[1].shape[-1] != c[1].shape[-1] or head != c[0].shape[1]:
         return torch.zeros(n, m)
-    grams = [(a.reshape(n * head, -1) @ b.reshape(m * head, -1).T).reshape(n, head, m, head) for a, b in zip(r, c, strict=True)]
+    grams = [
+        (a.reshape(n * head, -1) @ b.reshape(m * head, -1).T).reshape(n, head, m, head)
+        for a, b in zip(r, c, strict=True)
+    ]
     inner = torch.einsum("iajb,iajb->ij", grams[0], grams[1])
     norm_r, norm_c = _product_norms(*r), _product_norms(*c)
     return inner / (norm_r[:, None] * norm_c[None, :]).clamp_min(1e-30)

@@ -64,9 +64,7 @@ def merely_scaled(change: torch.Tensor) -> bool:
     return abs(factor - 1.0) < _NEAR_ONE and rest < 0.3 * away
 
 
-def fit_mixing(
-    left: tuple[torch.Tensor, torch.Tensor], right: tuple[torch.Tensor, torch.Tensor]
-) -> Fit:
+def fit_mixing(left: tuple[torch.Tensor, torch.Tensor], right: tuple[torch.Tensor, torch.Tensor]) -> Fit:
     """Fit N with N L_c = L_r and P_c N^-1 = P_r.
 
     Args:
@@ -92,13 +90,12 @@ def fit_mixing(
 def _solve(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
     """Solve a x = b for symmetric a with a tiny ridge against rank loss."""
     ridge = _RIDGE * a.diagonal(dim1=-2, dim2=-1).mean(dim=-1).clamp_min(1e-30)
-    return torch.linalg.solve(a + ridge[:, None, None] * torch.eye(a.shape[-1], dtype=a.dtype), b)
+    solved: torch.Tensor = torch.linalg.solve(a + ridge[:, None, None] * torch.eye(a.shape[-1], dtype=a.dtype), b)
+    return solved
 
 
-def _joint(
-    lc: torch.Tensor, lr: torch.Tensor, pc: torch.Tensor, pr: torch.Tensor, start: torch.Tensor
-) -> torch.Tensor:
-    """Gauss-Newton on both sides at once: each step solves a Sylvester equation in the eigenbases of two Gram matrices."""
+def _joint(lc: torch.Tensor, lr: torch.Tensor, pc: torch.Tensor, pr: torch.Tensor, start: torch.Tensor) -> torch.Tensor:
+    """Gauss-Newton on both sides at once; each step solves a Sylvester equation in the eigenbases of two Grams."""
     wl = 1.0 / lr.square().sum(dim=(1, 2)).clamp_min(1e-30)[:, None, None]
     wp = 1.0 / pr.square().sum(dim=(1, 2)).clamp_min(1e-30)[:, None, None]
     best, best_gap = start, float("inf")

@@ -128,4 +128,3 @@ def _judge(candidate: Side, reference: Side, norm: Slot) -> tuple[float, float, 
     gains = (gain_c.clamp_min(1e-12) / gain_r.clamp_min(1e-12)).log()
     inverse = -0.5 * (energy[0].clamp_min(1e-30) / energy[1].clamp_min(1e-30)).log()
     return (before / size) ** 0.5, (after / size) ** 0.5, agreement(gains, inverse)
-

@@ -93,6 +93,11 @@ def _renamed(c: Layout, r: Layout, matched: dict[Slot, float], layer_map: dict[i
     back = {j: i for i, j in layer_map.items()}
     for slot in matched:
         own = slot._replace(layer=back.get(slot.layer, slot.layer))
-        if own in c.slots and slot in r.slots and own.layer == slot.layer and c.slots[own].tensor != r.slots[slot].tensor:
+        if (
+            own in c.slots
+            and slot in r.slots
+            and own.layer == slot.layer
+            and c.slots[own].tensor != r.slots[slot].tensor
+        ):
             return True
     return False

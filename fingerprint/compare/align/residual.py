@@ -51,7 +51,8 @@ class Turn:
         """Turn the last axis."""
         if self.matrix is not None:
             return x @ self.matrix
-        assert self.order is not None and self.signs is not None  # noqa: S101
+        if self.order is None or self.signs is None:
+            return x
         return x[..., self.order] * self.signs
 
     def rows(self, x: torch.Tensor) -> torch.Tensor:
@@ -119,7 +120,8 @@ def _strays(c: torch.Tensor, r: torch.Tensor) -> torch.Tensor:
     """Coordinates whose columns fit far worse than most, (d,) bool."""
     scale = c.norm() / r.norm().clamp_min(1e-30)
     gap = (c / scale.clamp_min(1e-30) - r).norm(dim=0) / r.norm(dim=0).clamp_min(1e-30)
-    return (gap > _STRAY) & (gap > _STRAY_FACTOR * gap.median())
+    strays: torch.Tensor = (gap > _STRAY) & (gap > _STRAY_FACTOR * gap.median())
+    return strays
 
 
 def _paired_rows(candidate: Side, reference: Side) -> tuple[torch.Tensor, torch.Tensor] | None:
@@ -171,9 +173,7 @@ def _rotation(candidate: Side, reference: Side, c: torch.Tensor, r: torch.Tensor
     return Turn(matrix=matrix) if fit > _SMALL_FIT else None
 
 
-def _with_head(
-    candidate: Side, reference: Side, c: torch.Tensor, r: torch.Tensor
-) -> tuple[torch.Tensor, torch.Tensor]:
+def _with_head(candidate: Side, reference: Side, c: torch.Tensor, r: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
     """Head rows added, each table at unit size, where an untied head has the same rows.
 
     Their mean row is taken out first: softmax does not see it, so it may have been shifted.
@@ -193,7 +193,8 @@ def _with_head(
 def polar(moment: torch.Tensor) -> torch.Tensor:
     """The orthogonal matrix nearest to a (d x d) cross moment; directions without energy are turned arbitrarily."""
     u, _, v = torch.linalg.svd(moment.double(), full_matrices=False)
-    return (u @ v).float()
+    matrix: torch.Tensor = (u @ v).float()
+    return matrix
 
 
 def refined(pairs: Iterable[tuple[torch.Tensor, torch.Tensor]], width: int) -> Turn:

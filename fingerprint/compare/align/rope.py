@@ -83,7 +83,7 @@ def _pairs(candidate: Attention, reference: Attention, rotary: int, witness: Wit
 
 
 def _factor(base: torch.Tensor, image: torch.Tensor) -> torch.Tensor:
-    """z with image = z base by least squares, balanced between both so that noise does not shrink it; (groups, pairs)."""
+    """The z with image = z base, (groups, pairs); its size is balanced so that noise does not shrink it."""
     inner = (base.conj() * image).sum(dim=-1)
     size = (image.abs().square().sum(dim=-1) / base.abs().square().sum(dim=-1).clamp_min(1e-30)).sqrt()
     return _unit(inner) * size.clamp_min(1e-12)
@@ -132,7 +132,8 @@ def _trade_gains(candidate: Attention, reference: Attention, witness: Witness) -
     if any(s not in a.side.tensors for s in slots for a in (candidate, reference)):
         return set()
     qc, kc, qr, kr = (a.side.head_gain(s) for a in (candidate, reference) for s in slots)
-    assert qc is not None and kc is not None and qr is not None and kr is not None  # noqa: S101
+    if qc is None or kc is None or qr is None or kr is None:
+        return set()
     if qc.shape != qr.shape or kc.shape != kr.shape or bool((torch.cat([qc * qr, kc * kr]) <= 0).any()):
         return set()
     moved = 0.5 * ((qc / qr).log() - (kc / kr).log())

@@ -30,9 +30,7 @@ NORMS = frozenset(
         Role.NORM_POST_MLP,
     }
 )
-NORM_BIASES = frozenset(
-    {Role.EMBED_NORM_BIAS, Role.FINAL_NORM_BIAS, Role.NORM_ATTENTION_BIAS, Role.NORM_MLP_BIAS}
-)
+NORM_BIASES = frozenset({Role.EMBED_NORM_BIAS, Role.FINAL_NORM_BIAS, Role.NORM_ATTENTION_BIAS, Role.NORM_MLP_BIAS})
 BIAS_OF = {
     Role.QUERY: Role.QUERY_BIAS,
     Role.KEY: Role.KEY_BIAS,

@@ -84,9 +84,7 @@ class Block:
         self.side.tensors[self.slot(Role.DOWN)] = self.side.tensors[self.slot(Role.DOWN)] * factors
 
 
-def align_units(
-    candidate: Side, reference: Side, layer: int, expert: int, witness: Witness
-) -> set[str]:
+def align_units(candidate: Side, reference: Side, layer: int, expert: int, witness: Witness) -> set[str]:
     """Undo order, scale and splitting of one MLP, in place on the candidate (and on a reference that was split).
 
     Args:
