@@ -14,7 +14,7 @@ import torch
 
 from fingerprint.checkpoint.derived import Derived, Window
 from fingerprint.checkpoint.interface import TensorInfo
-from fingerprint.checkpoint.safetensors import SafetensorsCheckpoint
+from fingerprint.checkpoint.stored import SafetensorsCheckpoint
 from fingerprint.errors import MalformedCheckpoint
 
 

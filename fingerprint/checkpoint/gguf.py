@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -19,6 +18,7 @@ from fingerprint.checkpoint.gguf_names import Undo, config, rename, undo
 from fingerprint.checkpoint.interface import Checkpoint, CheckpointFile, TensorInfo
 from fingerprint.checkpoint.limits import Limits
 from fingerprint.checkpoint.memory import MappedFile
+from fingerprint.checkpoint.request import Request
 from fingerprint.errors import CheckpointTooLarge, MalformedCheckpoint, UnsupportedCheckpoint
 
 DENSE: Mapping[GGMLQuantizationType, torch.dtype] = {
@@ -35,21 +35,13 @@ _UNREAD = frozenset({GGMLQuantizationType.Q8_1, GGMLQuantizationType.Q8_K})  # a
 _STRING = 8
 
 
-def open_gguf(
-    path: Path, *, declared: Mapping[str, Any], tokens: Callable[[], tuple[str, ...] | None], limits: Limits
-) -> Checkpoint:
-    """Open ``path``.
-
-    Args:
-        path: The file.
-        declared: Parsed ``config.json`` beside it; the file's own metadata comes first where both speak.
-        tokens: Reads a tokenizer beside it, for files without a vocabulary.
-        limits: Bounds.
+def open_gguf(request: Request) -> Checkpoint:
+    """Open the file; its own metadata comes before ``config.json`` where both speak, its vocabulary before a tokenizer.
 
     Raises:
         CheckpointError: Malformed, unsupported or over a bound.
     """
-    file = MappedFile(path)
+    limits, file = request.limits, MappedFile(request.sources[0])
     try:
         header = read_header(file, limits)
         architecture = header.metadata.get("general.architecture")
@@ -57,7 +49,7 @@ def open_gguf(
             raise MalformedCheckpoint(
                 "no architecture", where=f"{file.name}:general.architecture", got=architecture, expected="a name"
             )
-        settings = {**declared, **config(header.metadata, architecture)}
+        settings = {**request.config, **config(header.metadata, architecture)}
         derived = [item for placed in header.tensors for item in _logical(file, placed, architecture, settings)]
         names = {item.info.name for item in derived}
         if len(names) != len(derived):
@@ -66,13 +58,13 @@ def open_gguf(
         file.close()
         raise
     return DerivedCheckpoint(
-        path,
+        request.path,
         derived,
         format="gguf",
         files=(CheckpointFile(file.name, file.size),),
         config=settings,
         notes=sorted(_notes(header, architecture)),
-        tokens=lambda: _vocabulary(file, header, limits) or tokens(),
+        tokens=lambda: _vocabulary(file, header, limits) or request.tokens(),
         on_close=file.close,
     )
 

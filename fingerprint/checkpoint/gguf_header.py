@@ -16,6 +16,7 @@ from gguf.constants import GGML_QUANT_SIZES, GGMLQuantizationType
 from fingerprint.checkpoint.limits import Limits
 from fingerprint.checkpoint.memory import MappedFile
 from fingerprint.checkpoint.safetensors import check_name
+from fingerprint.checkpoint.strict_json import without_cycles
 from fingerprint.errors import CheckpointTooLarge, MalformedCheckpoint, UnsupportedCheckpoint
 
 MAGIC = b"GGUF"
@@ -65,6 +66,7 @@ class Header:
     tensors: tuple[Placed, ...]
 
 
+@without_cycles()
 def read_header(file: MappedFile, limits: Limits) -> Header:
     """Parse and check the header of ``file``.
 

@@ -22,6 +22,7 @@ class Limits:
         json_containers: Objects and arrays in one JSON document, counted before parsing.
         json_depth: Nesting of a JSON document.
         tokenizer_bytes: ``tokenizer.json`` (Gemma 3: 33 MB).
+        tokenizer_values: Commas in it, and objects and arrays (Gemma 3: 1,300,000 and 515,000).
         vocabulary: Token ids (Gemma: 262,144).
         tensors: Tensors in a checkpoint (DeepSeek-V3: 91,991).
         rank: Axes of a tensor.
@@ -41,12 +42,13 @@ class Limits:
     header_bytes: int = 16_000_000
     header_strings: int = 1_200_000
     json_bytes: int = 16_000_000
-    json_commas: int = 2_000_000
-    json_containers: int = 1_000_000
+    json_commas: int = 800_000
+    json_containers: int = 400_000
     json_depth: int = 32
     tokenizer_bytes: int = 48_000_000
+    tokenizer_values: int = 2_000_000
     vocabulary: int = 2_000_000
-    tensors: int = 200_000
+    tensors: int = 100_000
     rank: int = 8
     name_bytes: int = 1_024
     folder_entries: int = 10_000

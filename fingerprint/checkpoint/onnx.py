@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from pathlib import Path
-from typing import Any
+from collections.abc import Callable
 
 import torch
 
 from fingerprint.checkpoint.derived import Derived, DerivedCheckpoint
 from fingerprint.checkpoint.interface import Checkpoint, CheckpointFile, TensorInfo
-from fingerprint.checkpoint.limits import Limits
 from fingerprint.checkpoint.onnx_model import Stored, read_graph
 from fingerprint.checkpoint.onnx_values import Value, weights
+from fingerprint.checkpoint.request import Request
 from fingerprint.checkpoint.safetensors import check_name
 from fingerprint.checkpoint.scales import block_steps, spread
 from fingerprint.errors import MalformedCheckpoint
@@ -20,10 +18,8 @@ from fingerprint.errors import MalformedCheckpoint
 _BITS = {"INT4": "int4", "UINT4": "uint4", "INT8": "int8", "UINT8": "uint8"}
 
 
-def open_onnx(
-    path: Path, *, config: Mapping[str, Any], tokens: Callable[[], tuple[str, ...] | None], limits: Limits
-) -> Checkpoint:
-    """Open ``path`` with its external data.
+def open_onnx(request: Request) -> Checkpoint:
+    """Open the graph's file with its external data.
 
     Matrices whose name the exporter folded away come out (out x in) and, where the graph tells, under their
     parameter's name; notes then say ``transposed`` and ``renamed``. Integer shape constants are left out.
@@ -31,6 +27,7 @@ def open_onnx(
     Raises:
         CheckpointError: Malformed, over a bound, no weights, or data outside the folder.
     """
+    path, limits = request.sources[0], request.limits
     graph = read_graph(path, limits)
     values = weights(graph)
     if not values:
@@ -40,13 +37,13 @@ def open_onnx(
         check_name(value.name, path.name, limits)
         notes |= {note for note, holds in _notes(value).items() if holds}
     return DerivedCheckpoint(
-        path,
+        request.path,
         [_derived(value) for value in values],
         format="onnx",
         files=tuple(CheckpointFile(file.name, file.size) for file in sorted(graph.files, key=lambda f: f.name)),
-        config=config,
+        config=request.config,
         notes=sorted(notes),
-        tokens=tokens,
+        tokens=request.tokens,
         on_close=graph.close,
     )
 

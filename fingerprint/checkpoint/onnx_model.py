@@ -17,6 +17,7 @@ from fingerprint.checkpoint.limits import Limits
 from fingerprint.checkpoint.memory import MappedFile
 from fingerprint.checkpoint.protobuf import BYTES, FIXED32, FIXED64, Field, Wire
 from fingerprint.checkpoint.safetensors import check_shape
+from fingerprint.checkpoint.strict_json import without_cycles
 from fingerprint.errors import CheckpointTooLarge, MalformedCheckpoint, UnsupportedCheckpoint
 
 DTYPES: Mapping[int, tuple[str, torch.dtype]] = {
@@ -140,6 +141,7 @@ class Graph:
             file.close()
 
 
+@without_cycles()
 def read_graph(path: Path, limits: Limits) -> Graph:
     """Parse ``path``.
 

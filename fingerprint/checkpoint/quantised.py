@@ -13,7 +13,7 @@ from fingerprint.checkpoint import bitsandbytes, packed_int, scaled
 from fingerprint.checkpoint.companions import Companions, Packed
 from fingerprint.checkpoint.derived import DerivedCheckpoint
 from fingerprint.checkpoint.interface import Checkpoint
-from fingerprint.checkpoint.safetensors import SafetensorsCheckpoint
+from fingerprint.checkpoint.stored import SafetensorsCheckpoint
 from fingerprint.errors import MalformedCheckpoint, UnsupportedCheckpoint
 
 Scheme = Callable[[Companions], Iterator[Packed]]

@@ -9,17 +9,16 @@ header length, a JSON object, then the tensors back to back
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 import torch
 
-from fingerprint.checkpoint.interface import Checkpoint, CheckpointFile, TensorInfo
+from fingerprint.checkpoint.interface import CheckpointFile, TensorInfo
 from fingerprint.checkpoint.limits import DEFAULT_LIMITS, FORMAT_HEADER_BYTES, Limits
 from fingerprint.checkpoint.memory import MappedFile
-from fingerprint.checkpoint.strict_json import parse_object
+from fingerprint.checkpoint.strict_json import parse_object, without_cycles
 from fingerprint.errors import CheckpointTooLarge, MalformedCheckpoint, UnsupportedCheckpoint
 
 DTYPES: Mapping[str, torch.dtype] = {
@@ -62,6 +61,7 @@ class Entry:
     end: int
 
 
+@without_cycles()
 def parse_header(header: bytes, *, data_bytes: int, where: str, limits: Limits = DEFAULT_LIMITS) -> tuple[Entry, ...]:
     """Check a header against the size of the data that follows it.
 
@@ -79,7 +79,7 @@ def parse_header(header: bytes, *, data_bytes: int, where: str, limits: Limits =
         UnsupportedCheckpoint: A sub-byte dtype.
         CheckpointTooLarge: A bound of ``limits``.
     """
-    content = parse_object(header, where=f"{where}:header", limits=limits, max_bytes=limits.header_bytes)
+    content = parse_object(header, where=f"{where}:header", limits=replace(limits, json_bytes=limits.header_bytes))
     _check_metadata(content.pop(_METADATA, {}), where)
     if len(content) > limits.tensors:
         raise CheckpointTooLarge(
@@ -239,55 +239,3 @@ class SafetensorsFile:
                 dropped = at
             yield self.map.flat(at, count * width, info.dtype).view(count, *info.shape[1:])
         self.map.release(dropped, start + info.rows * row_bytes)
-
-
-Tokens = Callable[[], tuple[str, ...] | None]
-"""Reads the tokenizer when asked, not before."""
-
-
-def _no_tokens() -> tuple[str, ...] | None:
-    return None
-
-
-class SafetensorsCheckpoint(Checkpoint):
-    """One or more safetensors files as one set of tensors."""
-
-    format = "safetensors"
-
-    def __init__(
-        self, path: Path, files: Sequence[SafetensorsFile], *, config: Mapping[str, Any], tokens: Tokens = lambda: None
-    ) -> None:
-        self.path, self.config = path, config
-        self.files = tuple(sorted((file.file for file in files), key=lambda file: file.name))
-        self._shards, self._tokens = tuple(files), tokens
-        self._home = {name: file for file in files for name in file.entries}
-        self.tensors = {name: file.entries[name].info for name, file in self._home.items()}
-
-    def blocks(self, name: str, rows: int = 128) -> Iterator[torch.Tensor]:
-        """Zero-copy views of the map (copies only where a tensor lies misaligned)."""
-        return self._home[name].blocks(name, rows)
-
-    def flat(self, name: str) -> torch.Tensor:
-        """All elements of a non-empty tensor as one zero-copy vector, for readers that gather across rows."""
-        return self._home[name].flat(name)
-
-    def raw(self, name: str) -> memoryview | None:
-        """The tensor's bytes in the file."""
-        file = self._home[name]
-        entry = file.entries[name]
-        return file.map.raw(file.data + entry.begin, file.data + entry.end)
-
-    def release(self, name: str) -> None:
-        """Drop the tensor's pages from the resident set after it was read through ``raw`` or ``flat``."""
-        file = self._home[name]
-        entry = file.entries[name]
-        file.map.release(file.data + entry.begin, file.data + entry.end)
-
-    def token_strings(self) -> tuple[str, ...] | None:
-        """Token strings of the tokenizer beside the weights."""
-        return self._tokens()
-
-    def close(self) -> None:
-        """Unmap every shard."""
-        for file in self._shards:
-            file.map.close()

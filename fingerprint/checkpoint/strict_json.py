@@ -7,8 +7,11 @@ bounded size, count and depth, or it is refused (RFC 8259 sections 4, 6 and 9; R
 
 from __future__ import annotations
 
+import contextlib
+import gc
 import json
 import re
+from collections.abc import Iterator
 from typing import Any, NoReturn
 
 from fingerprint.checkpoint.limits import Limits
@@ -18,14 +21,26 @@ _SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")
 _DAMAGED = "Download the file again; if it stays so, its author made it so."
 
 
-def parse_object(data: bytes, *, where: str, limits: Limits, max_bytes: int | None = None) -> dict[str, Any]:
+@contextlib.contextmanager
+def without_cycles() -> Iterator[None]:
+    """Hold the cycle collector while a large document is built: it would walk the growing tree again and again."""
+    running = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if running:
+            gc.enable()
+
+
+@without_cycles()
+def parse_object(data: bytes, *, where: str, limits: Limits) -> dict[str, Any]:
     """Parse ``data`` as one JSON object.
 
     Args:
         data: The whole document; its size is checked again here.
         where: File (and field) named in errors.
         limits: Bounds on bytes, commas, containers and depth.
-        max_bytes: Overrides ``limits.json_bytes``.
 
     Returns:
         The object. Integers keep arbitrary precision; a bool stays a bool, so test with ``type(x) is int``.
@@ -34,7 +49,7 @@ def parse_object(data: bytes, *, where: str, limits: Limits, max_bytes: int | No
         MalformedCheckpoint: Not UTF-8, not JSON, a duplicate key, NaN or Infinity, a lone surrogate, no object.
         CheckpointTooLarge: Over a bound.
     """
-    _check_size(data, where, limits, limits.json_bytes if max_bytes is None else max_bytes)
+    _check_size(data, where, limits)
     try:
         text = data.decode("utf-8")
         if _SURROGATE.search(text):
@@ -57,10 +72,12 @@ def parse_object(data: bytes, *, where: str, limits: Limits, max_bytes: int | No
     return value
 
 
-def _check_size(data: bytes, where: str, limits: Limits, max_bytes: int) -> None:
+def _check_size(data: bytes, where: str, limits: Limits) -> None:
     """Refuse what would be dear to parse; ``count`` runs at memory speed and over-counts only inside strings."""
-    if len(data) > max_bytes:
-        raise CheckpointTooLarge("JSON too long", where=where, got=f"{len(data)} bytes", expected=f"<= {max_bytes}")
+    if len(data) > limits.json_bytes:
+        raise CheckpointTooLarge(
+            "JSON too long", where=where, got=f"{len(data)} bytes", expected=f"<= {limits.json_bytes}"
+        )
     commas, containers = data.count(b","), data.count(b"{") + data.count(b"[")
     if commas > limits.json_commas:
         raise CheckpointTooLarge("too many JSON values", where=where, got=commas, expected=f"<= {limits.json_commas}")

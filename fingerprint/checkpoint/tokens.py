@@ -7,6 +7,7 @@ Reads ``tokenizer.json`` (tokenizers library; BPE, WordPiece, WordLevel and Unig
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -43,7 +44,7 @@ def token_strings(folder: Path, limits: Limits) -> tuple[str, ...] | None:
 
 
 def _from_tokenizer(data: bytes, where: str, limits: Limits) -> tuple[str, ...]:
-    content = parse_object(data, where=where, limits=limits, max_bytes=limits.tokenizer_bytes)
+    content = parse_object(data, where=where, limits=_wider(limits))
     model = content.get("model")
     vocabulary = model.get("vocab") if type(model) is dict else None
     if type(vocabulary) is dict:
@@ -57,8 +58,18 @@ def _from_tokenizer(data: bytes, where: str, limits: Limits) -> tuple[str, ...]:
     return _table([*pairs, *extra], where, limits)
 
 
+def _wider(limits: Limits) -> Limits:
+    """Bounds for a tokenizer, which is larger than any other JSON here and only read when asked for."""
+    return replace(
+        limits,
+        json_bytes=limits.tokenizer_bytes,
+        json_commas=limits.tokenizer_values,
+        json_containers=limits.tokenizer_values,
+    )
+
+
 def _from_vocab_json(data: bytes, where: str, limits: Limits) -> tuple[str, ...]:
-    content = parse_object(data, where=where, limits=limits, max_bytes=limits.tokenizer_bytes)
+    content = parse_object(data, where=where, limits=_wider(limits))
     return _table(content.items(), where, limits)
 
 

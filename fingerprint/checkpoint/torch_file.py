@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -18,11 +18,12 @@ import torch
 
 from fingerprint.checkpoint import torch_worker
 from fingerprint.checkpoint.derived import Derived, DerivedCheckpoint
-from fingerprint.checkpoint.folder import WeightFiles, check_tensors
+from fingerprint.checkpoint.folder import check_tensors
 from fingerprint.checkpoint.interface import Checkpoint, CheckpointFile, TensorInfo
 from fingerprint.checkpoint.limits import Limits
 from fingerprint.checkpoint.memory import MappedFile
 from fingerprint.checkpoint.pickle_scan import check_pickle
+from fingerprint.checkpoint.request import Request
 from fingerprint.checkpoint.safetensors import DTYPES, check_name, check_shape
 from fingerprint.checkpoint.zip_directory import STORED, Member, read_directory
 from fingerprint.errors import CheckpointTooLarge, MalformedCheckpoint, UnsupportedCheckpoint
@@ -31,33 +32,18 @@ _DTYPES = {str(dtype): (name, dtype) for name, dtype in DTYPES.items()}
 _REMEDY = "Convert the checkpoint to safetensors where you trust it, and give that."
 
 
-def open_torch(
-    path: Path,
-    sources: Sequence[Path],
-    files: WeightFiles,
-    *,
-    config: Mapping[str, Any],
-    tokens: Callable[[], tuple[str, ...] | None],
-    limits: Limits,
-) -> Checkpoint:
+def open_torch(request: Request) -> Checkpoint:
     """Open one file or a sharded set of torch's zip format.
-
-    Args:
-        path: What the user gave.
-        sources: The files, confined to their folder.
-        files: The set and its index.
-        config: Parsed ``config.json``.
-        tokens: Reads the tokenizer.
-        limits: Bounds.
 
     Raises:
         CheckpointError: Anything but a dictionary of dense tensors in stored zip members.
     """
+    limits = request.limits
     maps: list[MappedFile] = []
     try:
-        maps.extend(MappedFile(source) for source in sources)
+        maps.extend(MappedFile(source) for source in request.sources)
         members = [_checked_members(file, limits) for file in maps]
-        records = _ask(sources, maps, limits)
+        records = _ask(request.sources, maps, limits)
         derived: dict[str, Derived] = {}
         found: dict[str, str] = {}
         for file, inside, described in zip(maps, members, records, strict=True):
@@ -67,17 +53,17 @@ def open_torch(
                 if item.info.name in derived:
                     raise MalformedCheckpoint("tensor in two shards", where=f"{file.name}:{item.info.name}")
                 derived[item.info.name], found[item.info.name] = item, file.name
-        check_tensors(found, files)
+        check_tensors(found, request.files)
     except BaseException:
         _close(maps)
         raise
     return DerivedCheckpoint(
-        path,
+        request.path,
         derived.values(),
         format="torch",
         files=tuple(sorted((CheckpointFile(m.name, m.size) for m in maps), key=lambda file: file.name)),
-        config=config,
-        tokens=tokens,
+        config=request.config,
+        tokens=request.tokens,
         on_close=lambda: _close(maps),
     )
 

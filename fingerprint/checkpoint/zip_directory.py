@@ -15,6 +15,7 @@ from dataclasses import dataclass
 
 from fingerprint.checkpoint.limits import Limits
 from fingerprint.checkpoint.memory import MappedFile
+from fingerprint.checkpoint.strict_json import without_cycles
 from fingerprint.errors import CheckpointTooLarge, MalformedCheckpoint, UnsupportedCheckpoint
 
 STORED, DEFLATED = 0, 8
@@ -54,6 +55,7 @@ class Member:
     begin: int
 
 
+@without_cycles()
 def read_directory(file: MappedFile, limits: Limits) -> tuple[Member, ...]:
     """The members of ``file``, in order of their bytes.
 
