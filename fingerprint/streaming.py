@@ -122,6 +122,12 @@ class SlotReader:
         self.findings.slots[slot] = pass_.finish(view)
 
 
+def row_norms(x: torch.Tensor) -> torch.Tensor:
+    """Euclidean norms of the rows, float32 (rows,)."""
+    norms: torch.Tensor = torch.linalg.vector_norm(x, dim=1)
+    return norms
+
+
 class MatrixPass:
     """Everything that is computed of one matrix, block by block, in buffers that are allocated once."""
 
@@ -139,7 +145,7 @@ class MatrixPass:
     def take(self, block: torch.Tensor) -> torch.Tensor:
         """Take the next rows (stored dtype) and return them as float32; non-finite values are zero from here on."""
         x = self._as_float(block)
-        norms = torch.linalg.vector_norm(x, dim=1)
+        norms = row_norms(x)
         if not bool(torch.isfinite(norms.sum())):
             x, norms = self._repair(x)
         start, stop = self._row, self._row + x.shape[0]
