@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 import torch
@@ -79,7 +79,7 @@ def parse_header(header: bytes, *, data_bytes: int, where: str, limits: Limits =
         UnsupportedCheckpoint: A sub-byte dtype.
         CheckpointTooLarge: A bound of ``limits``.
     """
-    content = parse_object(header, where=f"{where}:header", limits=replace(limits, json_bytes=limits.header_bytes))
+    content = parse_object(header, where=f"{where}:header", limits=limits, max_bytes=limits.header_bytes)
     _check_metadata(content.pop(_METADATA, {}), where)
     if len(content) > limits.tensors:
         raise CheckpointTooLarge(

@@ -34,13 +34,14 @@ def without_cycles() -> Iterator[None]:
 
 
 @without_cycles()
-def parse_object(data: bytes, *, where: str, limits: Limits) -> dict[str, Any]:
+def parse_object(data: bytes, *, where: str, limits: Limits, max_bytes: int | None = None) -> dict[str, Any]:
     """Parse ``data`` as one JSON object.
 
     Args:
         data: The whole document; its size is checked again here.
         where: File (and field) named in errors.
         limits: Bounds on bytes, commas, containers and depth.
+        max_bytes: Overrides ``limits.json_bytes``.
 
     Returns:
         The object. Integers keep arbitrary precision; a bool stays a bool, so test with ``type(x) is int``.
@@ -49,7 +50,7 @@ def parse_object(data: bytes, *, where: str, limits: Limits) -> dict[str, Any]:
         MalformedCheckpoint: Not UTF-8, not JSON, a duplicate key, NaN or Infinity, a lone surrogate, no object.
         CheckpointTooLarge: Over a bound.
     """
-    _check_size(data, where, limits)
+    _check_size(data, where, limits, limits.json_bytes if max_bytes is None else max_bytes)
     try:
         text = data.decode("utf-8")
         if _SURROGATE.search(text):
@@ -72,12 +73,10 @@ def parse_object(data: bytes, *, where: str, limits: Limits) -> dict[str, Any]:
     return value
 
 
-def _check_size(data: bytes, where: str, limits: Limits) -> None:
+def _check_size(data: bytes, where: str, limits: Limits, max_bytes: int) -> None:
     """Refuse what would be dear to parse; ``count`` runs at memory speed and over-counts only inside strings."""
-    if len(data) > limits.json_bytes:
-        raise CheckpointTooLarge(
-            "JSON too long", where=where, got=f"{len(data)} bytes", expected=f"<= {limits.json_bytes}"
-        )
+    if len(data) > max_bytes:
+        raise CheckpointTooLarge("JSON too long", where=where, got=f"{len(data)} bytes", expected=f"<= {max_bytes}")
     commas, containers = data.count(b","), data.count(b"{") + data.count(b"[")
     if commas > limits.json_commas:
         raise CheckpointTooLarge("too many JSON values", where=where, got=commas, expected=f"<= {limits.json_commas}")
