@@ -56,8 +56,8 @@ def identical() -> Iterator[Attack]:
     yield make("container-torch-sharded", stored.store("container:torch", "resharded", container="torch", shards=3))
     gguf = frozenset(containers.GGUF_ARCH)
     for kind in ("bf16", "f32"):
-        words = ("container:gguf", f"cast:{kind}")
-        yield make(f"container-gguf-{kind}", stored.store(*words, container=f"gguf-{kind}"), families=gguf)
+        inside = stored.store("container:gguf", container=f"gguf-{kind}")
+        yield make(f"container-gguf-{kind}", inside, stored.cast(kind), families=gguf)
     yield make("fuse", stored.fuse, families=LLAMA_TYPES | _PLAIN)
     yield make("pack-experts", stored.pack_experts, families=MOE_TYPES)
     yield make("untie", residual.untie, families=LLAMA_TYPES | {"gpt2"}, when=is_tied)

@@ -43,7 +43,8 @@ _AWQ_ORDER = (0, 2, 4, 6, 1, 3, 5, 7)
 def write_gguf(model: Model, kind: str, folder: Path) -> None:
     """One ``model.gguf`` with matrices in ``kind`` (``bf16``, ``f16``, ``f32``, ``q8_0``, ``q4_0``) and vectors in f32.
 
-    Rows that do not fill whole blocks stay f16, as llama-quantize falls back. llama's query and key rows are permuted to interleaved RoPE, as convert_hf_to_gguf does; qwen's are not.
+    Rows that do not fill whole blocks stay f16, as llama-quantize falls back. llama's query and key rows are permuted
+    to interleaved RoPE, as convert_hf_to_gguf does; qwen's are not.
     """
     draft = read(model)
     arch = GGUF_ARCH[family(draft)]
