@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from io import StringIO
 from typing import Any
 
+from rich import box
 from rich._export_format import CONSOLE_SVG_FORMAT
 from rich.console import Console, Group, RenderableType
 from rich.table import Table
@@ -19,16 +20,16 @@ STYLES = {"copy": "bold red", "work": "green", "wrong": "bold white on red", "qu
 
 def table(judged: Sequence[Judged]) -> Table:
     """Commitments in block order; truth is in the column ``did``, the tool's answer in the others."""
-    made = Table(title="Who copied whom, and who did not", title_justify="left", pad_edge=False, expand=False)
+    made = Table(title="Who copied whom, and who did not", title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False)
     made.add_column("block", justify="right", no_wrap=True)
     made.add_column("miner", no_wrap=True)
-    made.add_column("what they did (hidden from the tool)", max_width=28)
+    made.add_column("what they did", max_width=30)
     made.add_column("answer", no_wrap=True)
     made.add_column("of, since block", max_width=20)
     made.add_column("undone or found", max_width=34)
     made.add_column("sure", justify="right", no_wrap=True)
     made.add_column("s", justify="right", no_wrap=True)
-    made.add_column("")
+    made.add_column("marked", no_wrap=True)
     for one in judged:
         made.add_row(*_row(one))
     return made
@@ -66,9 +67,11 @@ def _mark(one: Judged) -> Text:
         return Text("ACCUSED", style=STYLES["wrong"])
     if one.missed:
         return Text("MISSED", style=STYLES["wrong"])
-    if not one.right:
-        return Text(f"not {one.miner.relations[0]}", style="yellow")
-    return Text("true", style="green")
+    if one.right:
+        return Text("true", style="green")
+    if one.answer.relation in one.miner.relations:
+        return Text(f"not {one.answer.of[0][0]}'s" if one.answer.of else "whose?", style="yellow")
+    return Text(f"not {one.answer.relation}", style="yellow")
 
 
 def summary(judged: Sequence[Judged], seconds: float) -> Text:

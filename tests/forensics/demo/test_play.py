@@ -36,13 +36,13 @@ def judged(truth: Relation, of: tuple[str, ...], said: str, named: tuple[str, ..
     ("truth", "of", "said", "named", "mark"),
     [
         (Relation.PERTURBED, ("ada",), "perturbed", ("ada",), "true"),
-        (Relation.PERTURBED, ("ada",), "perturbed", ("bob",), "not perturbed"),
-        (Relation.PERTURBED, ("ada",), "equivalent", ("ada",), "not perturbed"),
+        (Relation.PERTURBED, ("ada",), "perturbed", ("bob",), "not bob's"),
+        (Relation.PERTURBED, ("ada",), "equivalent", ("ada",), "not equivalent"),
         (Relation.PERTURBED, ("ada",), "derived", ("ada",), "MISSED"),
         (Relation.DERIVED, ("ada",), "perturbed", ("ada",), "ACCUSED"),
         (Relation.INDEPENDENT, (), "independent", (), "true"),
-        (Relation.INDEPENDENT, (), "derived", ("ada",), "not independent"),
-        (Relation.DERIVED, ("ada",), "derived", (), "not derived"),
+        (Relation.INDEPENDENT, (), "derived", ("ada",), "not derived"),
+        (Relation.DERIVED, ("ada",), "derived", (), "whose?"),
     ],
 )
 def test_marks_say_what_went_wrong(truth, of, said, named, mark):
