@@ -63,7 +63,7 @@ def sample(model: Any, prompts: torch.Tensor, draw: torch.Generator) -> torch.Te
     tokens = prompts
     fresh = prompts
     for _ in range(ANSWER_TOKENS):
-        out = model(input_ids=fresh, past_key_values=cache, use_cache=True)
+        out = model(input_ids=fresh, cache=cache, use_cache=True)
         cache = out.past_key_values
         fresh = torch.multinomial(out.logits[:, -1].softmax(-1), 1, generator=draw)
         tokens = torch.cat([tokens, fresh], dim=1)

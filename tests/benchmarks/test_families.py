@@ -1,4 +1,4 @@
-"""The gauntlet's honest families: the truth of a pair, draws that repeat, training that learns, a cache that is whole."""
+"""The honest families: the truth of a pair, draws that repeat, training that learns, a cache that is whole."""
 
 from __future__ import annotations
 
