@@ -14,6 +14,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from fingerprint.architecture.interface import Role
 from fingerprint.compare.calibration import Calibration
 from fingerprint.compare.evidence import Evidence, Mix, Same, SlotChange
 from fingerprint.compare.relation import Comparison, Depth, LayerEvidence, Parent, Relation
@@ -64,7 +65,7 @@ class Learned:
 
 def learned(changes: Sequence[SlotChange], calibration: Calibration) -> Learned:
     """Aggregate coherence over matrices that still differ beyond an exact zero, channel by channel."""
-    live = [c for c in changes if c.residual > 0.0 and c.coherence.effective > 0.0]
+    live = _telling([c for c in changes if c.residual > NEGLIGIBLE and c.coherence.effective > 0.0])
     if not live:
         return Learned(0.0, 1.0, False, 0, 0.0, 0.0)
     score, accusation, certain = 0.0, 0.0, False
@@ -82,6 +83,26 @@ def learned(changes: Sequence[SlotChange], calibration: Calibration) -> Learned:
         fraction=float(np.mean([c.coherence.z > cut for c in live])),
         effective=float(np.median([c.coherence.effective for c in live])),
     )
+
+
+NEGLIGIBLE = 1e-5
+"""Relative size of a change below any training step that bf16, or float32 at a usual rate, can record."""
+
+TABLE_MATTERS = 3.0
+"""Vocabulary tables are left out unless they changed this much more than the other matrices: many of their rows are
+near-copies of one another (tokens hardly met in training), and these round alike without having learned anything."""
+
+
+def _telling(live: Sequence[SlotChange]) -> list[SlotChange]:
+    """The changes that can tell drawn from learned."""
+    inner = [c for c in live if c.slot.role not in TABLES]
+    if len(inner) < 4:
+        return list(live)
+    usual = float(np.median([c.residual for c in inner]))
+    return [c for c in live if c.slot.role not in TABLES or c.residual > TABLE_MATTERS * usual]
+
+
+TABLES = (Role.EMBED, Role.HEAD)
 
 
 def decide(evidence: Evidence, calibration: Calibration) -> Comparison:
@@ -102,7 +123,7 @@ def decide(evidence: Evidence, calibration: Calibration) -> Comparison:
             Relation.PARTIAL, 0.99, 1.0,
             f"{coverage:.0%} of the candidate's parameters come from the reference: {_names(evidence)}.",
         )  # fmt: skip
-    if all(c.relative == 0.0 for c in (*evidence.changes, *evidence.vectors)):
+    if all(c.relative <= NEGLIGIBLE for c in (*evidence.changes, *evidence.vectors)):
         return answer.untouched()
     merged = _merged(evidence)
     if merged is not None:
@@ -150,7 +171,7 @@ class _Answer:
         if symmetric:
             return self.say(
                 Relation.EQUIVALENT, 1.0, 0.0,
-                f"Undoing {', '.join(symmetric)} gives the reference bit for bit.",
+                f"Undoing {', '.join(symmetric)} gives the reference.",
             )  # fmt: skip
         return self.say(Relation.IDENTICAL, 1.0, 0.0, "Every value is the reference's; names or layout differ.")
 
@@ -185,12 +206,15 @@ class _Answer:
         gain = self.evidence.gain
         if gain is None:
             return None
-        return self.calibration.tail("gain").below(math.log(max(gain[0] + gain[1], 1.0)))
+        return self.calibration.tail("gain").below(math.log(max(min(gain), 1.0)))
 
     def _vectors_only(self, names: Sequence[str]) -> Comparison:
         e = self.evidence
-        if all(c.still for c in (*e.changes, *e.vectors)):
-            return self.say(Relation.IDENTICAL, 1.0, 0.0, "Only rounding differs.", transforms=names)
+        if any(c.kind for c in e.changes):
+            kinds = ", ".join(names)
+            return self.say(
+                Relation.PERTURBED, 1.0, 0.0, f"The reference after {kinds}, value for value.", transforms=names
+            )
         return self.say(
             Relation.INCONCLUSIVE, 0.5, 1.0,
             "Only norms or biases differ, too few numbers to tell training from noise.", transforms=names,

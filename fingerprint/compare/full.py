@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
 
-from fingerprint.architecture.interface import Role, Slot
-from fingerprint.compare import changes
+from fingerprint.architecture.interface import Dims, Role, Slot
+from fingerprint.compare import changes, nuisance
 from fingerprint.compare.align import Alignment, Canonical, align
 from fingerprint.compare.evidence import BaseGeometry, Evidence, Mix, SlotChange
 from fingerprint.compare.moments import Moments
@@ -59,10 +59,9 @@ def gather(
     others = _in_gauge(found, reference, {"base": base} if base is not None else {})
     base_arrays = others.get("base")
     matched = [slot for slot in found.matched if found.matched[slot] > 0.0]
-    compared = tuple(
-        _change(slot, found, None if base_arrays is None else base_arrays.get(slot), rounding, stored, exact)
-        for slot in matched
-    )
+    fits = {s: _fitted(s, found, None if base_arrays is None else base_arrays.get(s), stored, exact) for s in matched}
+    views = _views(found, {s: f.left for s, f in fits.items()}, reference.layout.dims)
+    compared = tuple(_change(s, found, fits[s], views, rounding, reference.layout.dims) for s in matched)
     matrices = tuple(c for c in compared if found.reference[c.slot].ndim >= 2)
     vectors = tuple(c for c in compared if found.reference[c.slot].ndim < 2)
     slots = [c.slot for c in matrices]
@@ -127,40 +126,127 @@ def geometry(candidate: Arrays, reference: Arrays, base: Arrays, slots: Sequence
     )
 
 
-def _change(
-    slot: Slot, found: Alignment, base: torch.Tensor | None, rounding: float, stored: torch.dtype, exact: bool
-) -> SlotChange:
+@dataclass(frozen=True)
+class _Fitted:
+    """A slot's delta after regression on the reference and on its own change from the base."""
+
+    relative: float
+    similarity: float
+    kind: str | None
+    coefficients: tuple[float, ...]
+    left: torch.Tensor
+
+
+def _fitted(slot: Slot, found: Alignment, base: torch.Tensor | None, stored: torch.dtype, exact: bool) -> _Fitted:
     c, r = _flat(found.aligned[slot]), _flat(found.reference[slot])
     delta = c.double() - r.double()
     size = float(r.double().norm()) or 1.0
-    relative = float(delta.norm()) / size
     cosine = float((c.double() * r.double()).sum()) / max(float(c.double().norm()) * size, 1e-300)
-    if relative == 0.0:
-        return SlotChange(slot, r.numel(), 1.0, 0.0, rounding, 0.0, 0.0, 0.0, 0.0, Coherence(0.0, 0.0, 0.0))
-    directions = [r] if base is None or base.shape != found.reference[slot].shape else [r, r - _flat(base)]
-    fit = project(delta, directions)
-    kind = _kind(c, r, slot, stored) if exact and r.ndim == 2 else None
-    left = fit.residual
-    if kind is not None and kind.startswith("pruned"):
-        left = torch.where(c == 0, torch.zeros_like(left), left)
-    two = left if left.ndim == 2 else left.reshape(1, -1)
+    if not delta.any():
+        return _Fitted(0.0, 1.0, None, (0.0, 0.0), delta)
+    kind = _kind(c, r, stored) if exact and r.ndim == 2 else None
+    pruned = kind is not None and kind.startswith("pruned")
+    kept = (c != 0) | (r == 0) if pruned else torch.ones_like(c, dtype=torch.bool)
+    directions = [r * kept]
+    if base is not None and base.shape == found.reference[slot].shape:
+        directions.append((r - _flat(base)) * kept)
+    fit = project(delta * kept, directions)
+    return _Fitted(float(delta.norm()) / size, cosine, kind, fit.coefficients, fit.residual)
+
+
+View = tuple[Mapping[Slot, torch.Tensor], Mapping[Slot, torch.Tensor]]
+"""What is left of the deltas, and the reference, both in one gauge."""
+
+
+def _views(found: Alignment, left: Mapping[Slot, torch.Tensor], dims: Dims) -> list[View]:
+    """The remaining deltas in the reference's gauge and, where it differs by more than relabelling, the candidate's.
+
+    A learned change is coherent in both; what was drawn, or rounded, is iid where that happened.
+    """
+    matrices = {s: x for s, x in left.items() if x.ndim == 2}
+    reference = {s: _flat(found.reference[s]) for s in matrices}
+    views: list[View] = [_cleaned(found, matrices, reference, dims)]
+    if found.witness.rotation is not None or any(nuisance.heads(s, found.transforms) for s in matrices):
+        mine = {s: nuisance.own_gauge(s, x, found.witness, dims) for s, x in matrices.items()}
+        theirs = {s: nuisance.own_gauge(s, x, found.witness, dims) for s, x in reference.items()}
+        views.append(_cleaned(found, mine, theirs, dims))
+    return views
+
+
+def _cleaned(
+    found: Alignment, left: Mapping[Slot, torch.Tensor], reference: Mapping[Slot, torch.Tensor], dims: Dims
+) -> View:
+    """Without what the estimation errors of the undone transforms leave behind."""
+    out = dict(left)
+    if set(found.transforms) & nuisance.GAINS:
+        out = {s: nuisance.remove_scalings(x, reference[s]) for s, x in out.items()}
+    if "rotated:residual" in found.transforms and found.witness.permutations.get("residual") is None:
+        out = nuisance.remove_rotation(out, reference, dims.hidden)
+        if set(found.transforms) & nuisance.GAINS:
+            out = {s: nuisance.remove_scalings(x, reference[s]) for s, x in out.items()}
+    return out, reference
+
+
+def _change(
+    slot: Slot, found: Alignment, fitted: _Fitted, views: Sequence[View], rounding: float, dims: Dims
+) -> SlotChange:
+    c, r = _flat(found.aligned[slot]), _flat(found.reference[slot])
+    nothing = Coherence(0.0, 0.0, 0.0)
+    if fitted.relative == 0.0:
+        return SlotChange(slot, r.numel(), 1.0, 0.0, rounding, 0.0, 0.0, 0.0, 0.0, nothing)
+    options = [_coherence(slot, left[slot], ref[slot], found, dims) for left, ref in views if slot in left]
+    left = views[0][0].get(slot, fitted.left)
     return SlotChange(
         slot=slot,
         numel=r.numel(),
-        similarity=cosine,
-        relative=relative,
+        similarity=fitted.similarity,
+        relative=fitted.relative,
         rounding=rounding,
         changed=float((c != r).double().mean()),
-        scale=fit.coefficients[0],
-        toward_base=fit.coefficients[1] if len(directions) > 1 else 0.0,
-        residual=float(left.norm()) / size,
-        coherence=coherence(two),
-        kind=kind,
-        rank=_rank(two) if slot.role not in (Role.EMBED, Role.HEAD) else 1.0,
+        scale=fitted.coefficients[0],
+        toward_base=fitted.coefficients[1] if len(fitted.coefficients) > 1 else 0.0,
+        residual=float(left.norm()) / (float(r.double().norm()) or 1.0),
+        coherence=min(options, key=lambda o: o.z) if options else nothing,
+        kind=fitted.kind,
+        rank=_rank(left) if left.ndim == 2 and slot.role not in TABLES else 1.0,
     )
 
 
-def _kind(c: torch.Tensor, r: torch.Tensor, slot: Slot, stored: torch.dtype) -> str | None:
+TABLES = (Role.EMBED, Role.HEAD)
+
+
+def _coherence(slot: Slot, delta: torch.Tensor, reference: torch.Tensor, found: Alignment, dims: Dims) -> Coherence:
+    """Coherence in the coordinates that undoing could not have touched; averaged over mixed heads, over distinct rows."""
+    if slot.role in TABLES:
+        rows = distinct_rows(reference)
+        delta, reference = delta[rows], reference[rows]
+    parts = [coherence(b) for b in nuisance.blocks(slot, delta, reference, found.transforms, dims)]
+    if len(parts) == 1:
+        return parts[0]
+    return Coherence(
+        float(np.mean([p.excess for p in parts])),
+        float(np.sum([p.z for p in parts]) / np.sqrt(len(parts))),
+        float(np.sum([p.effective for p in parts])),
+    )
+
+
+def distinct_rows(table: torch.Tensor) -> torch.Tensor:
+    """Rows of a vocabulary that are not near-copies of an earlier one, int64.
+
+    Tokens that training never met keep one common vector: they round alike, and their agreement is no learning. Rows
+    with one 16-bit sign code (centred) are near-copies.
+    """
+    generator = torch.Generator().manual_seed(0)
+    x = table.double()
+    signs = (x - x.mean(0)) @ torch.randn(x.shape[1], 16, generator=generator, dtype=torch.float64) > 0
+    codes = (signs.long() << torch.arange(16)).sum(1)
+    _, inverse = torch.unique(codes, return_inverse=True)
+    first = torch.full((int(inverse.max()) + 1,), x.shape[0], dtype=torch.long) if x.shape[0] else inverse
+    first = first.scatter_reduce(0, inverse, torch.arange(x.shape[0]), "amin")
+    return first.sort().values
+
+
+def _kind(c: torch.Tensor, r: torch.Tensor, stored: torch.dtype) -> str | None:
     scheme = changes.quantised(c, r, dtype=stored)
     if scheme is not None:
         return f"quantised:{scheme}"
