@@ -3,6 +3,8 @@
 PYTHON ?= python3.11
 BIN := .venv/bin
 STAMP := .venv/installed
+# more options for pytest: make test PYTEST="-k compare"
+PYTEST ?=
 # pip shows what it does, except in CI, where its bars fill the log
 QUIET := $(if $(CI),--quiet)
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
@@ -27,10 +29,10 @@ demo: $(STAMP) ## a subnet of a dozen miners: who copied whom, and who did not
 	$(BIN)/forensics demo --once
 
 test: $(STAMP) ## every test but the slow ones
-	$(BIN)/pytest -n 2 -m "not slow"
+	$(BIN)/pytest -n 2 -m "not slow" $(PYTEST)
 
 nightly: $(STAMP) ## every test, the slow ones included
-	$(BIN)/pytest -n 2
+	$(BIN)/pytest -n 2 $(PYTEST)
 
 lint: $(STAMP) ## style, and which package may import which
 	$(BIN)/ruff check .
