@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -31,7 +32,6 @@ DENSE: Mapping[GGMLQuantizationType, torch.dtype] = {
     GGMLQuantizationType.I32: torch.int32,
     GGMLQuantizationType.I64: torch.int64,
 }
-_UNREAD = frozenset({GGMLQuantizationType.Q8_1, GGMLQuantizationType.Q8_K})  # activations' types; no weights
 _STRING = 8
 
 
@@ -133,11 +133,27 @@ class _Matrix:
             return torch.from_numpy(quants.dequantize(data.numpy(), self.placed.kind))
 
 
+@cache
+def _readable(kind: GGMLQuantizationType) -> bool:
+    """Whether the gguf package dequantises ``kind``; types of activations and the newest ones it does not."""
+    if kind in DENSE:
+        return True
+    try:
+        quants.dequantize(np.zeros((1, GGML_QUANT_SIZES[kind][1]), dtype=np.uint8), kind)
+    except NotImplementedError:
+        return False
+    return True
+
+
 def _logical(file: MappedFile, placed: Placed, architecture: str, settings: Mapping[str, Any]) -> Iterator[Derived]:
     """The transformers tensors that one GGUF tensor stands for: one, or one for each expert."""
-    if placed.kind in _UNREAD:
+    if not _readable(placed.kind):
         raise UnsupportedCheckpoint(
-            "type of activations, not of weights", where=f"{file.name}:{placed.name[:100]}", got=placed.kind.name
+            "tensor type cannot be dequantised",
+            where=f"{file.name}:{placed.name[:100]}",
+            got=placed.kind.name,
+            expected="a type of weights that the gguf package dequantises",
+            remedy="Quantise the model to another type, or give the original.",
         )
     matrix = _Matrix(file, placed)
     name = rename(placed.name, architecture, experts=bool(settings.get("num_experts")))

@@ -69,6 +69,9 @@ class MappedFile:
             raise CheckpointUnavailable("cannot be mapped", where=self.name, got=error.strerror) from None
         finally:
             os.close(descriptor)
+        # torch.frombuffer lets go of the buffer but holds on to the object it was given. Given this view, a tensor
+        # keeps the map from being unmapped beneath it; given the map itself, it would not.
+        self._view = memoryview(b"") if self._map is None else memoryview(self._map)
 
     def read(self, begin: int, end: int) -> bytes:
         """A copy of ``[begin, end)``; shorter where the file ends."""
@@ -76,7 +79,7 @@ class MappedFile:
 
     def raw(self, begin: int, end: int) -> memoryview:
         """``[begin, end)`` as a read-only view."""
-        return memoryview(b"") if self._map is None else memoryview(self._map).toreadonly()[begin:end]
+        return self._view.toreadonly()[begin:end]
 
     def flat(self, begin: int, count: int, dtype: torch.dtype) -> torch.Tensor:
         """``count`` (> 0) little-endian elements from byte ``begin``; a copy only where they lie misaligned.
@@ -91,7 +94,7 @@ class MappedFile:
             return self._booleans(begin, count)
         if begin % dtype.itemsize:
             return torch.frombuffer(bytearray(self._map[begin:end]), dtype=dtype)
-        return torch.frombuffer(self._map, dtype=dtype, count=count, offset=begin)
+        return torch.frombuffer(self._view, dtype=dtype, count=count, offset=begin)
 
     def _booleans(self, begin: int, count: int) -> torch.Tensor:
         """Bytes other than 0 and 1 are undefined as torch.bool: two readers would see two models."""
@@ -111,6 +114,7 @@ class MappedFile:
 
     def close(self) -> None:
         """Unmap now, or when the last tensor over the map is gone."""
+        self._view = memoryview(b"")
         if self._map is not None:
             with contextlib.suppress(BufferError):
                 self._map.close()

@@ -65,12 +65,17 @@ def weights(graph: Graph) -> list[Value]:
             if name in values:
                 values[name].uses.append((node, position))
     taken = {value.name for value in values.values() if value.named}
-    found, seen = [], set()
-    for value in values.values():
-        if value.name not in seen and _is_weight(value):
-            seen.add(value.name)
-            found.append(_settled(value, consumers, graph.tensors, taken))
-    return found
+    chosen: dict[str, Value] = {}
+    for value in filter(_is_weight, values.values()):
+        before = chosen.get(value.name)
+        if before is None or (_right_uses(value) and not _right_uses(before)):
+            chosen[value.name] = value
+    return [_settled(value, consumers, graph.tensors, taken) for value in chosen.values()]
+
+
+def _right_uses(value: Value) -> list[Node]:
+    """The operators that read ``value`` as their right-hand matrix."""
+    return [node for node, at in value.uses if _RIGHT.get(node.op) == at]
 
 
 def _is_weight(value: Value) -> bool:
@@ -130,7 +135,7 @@ def _made(node: Node, values: dict[str, Value], tensors: Mapping[str, Stored], s
     if node.op in {"Cast", "Identity"}:
         return source
     if node.op == "Transpose" and len(source.codes.shape) == 2 and node.ints.get("perm", (1, 0)) == (1, 0):
-        return replace(source, swapped=not source.swapped, uses=source.uses)
+        return replace(source, swapped=not source.swapped, uses=[])
     if source.codes.floating or node.op not in {"DequantizeLinear", "Mul", "Sub"}:
         return None
     others = [tensors.get(name) for name in node.inputs[1:]]
@@ -149,7 +154,7 @@ def _affine(node: Node, source: Value, others: list[Stored]) -> Value | None:
             raise _unscaled(source)
         return None
     name = _plain(node.outputs[0], source.name)
-    made = replace(source, name=name, named=_is_named(name))
+    made = replace(source, name=name, named=_is_named(name), uses=[])
     if node.op == "Sub":
         return replace(made, zero=parameter)
     zero = source.zero
@@ -191,13 +196,13 @@ def _settled(
     """Name and orientation of one weight."""
     if value.named:
         return replace(value, swapped=False)
-    right = [(node, at) for node, at in value.uses if _RIGHT.get(node.op) == at]
+    right = _right_uses(value)
     if len(value.codes.shape) != 2 or not right:
         return replace(value, swapped=False)
-    reversed_gemm = right[0][0].ints.get("transB", (0,))[0] == 1
+    reversed_gemm = right[0].ints.get("transB", (0,))[0] == 1
     swapped = (not reversed_gemm) != value.swapped
     out = value.codes.shape[1] if swapped else value.codes.shape[0]
-    for node, _ in right:
+    for node in right:
         name = _by_bias(node, out, consumers, tensors) or _by_scope(node.name)
         if name and name not in taken:
             taken.add(name)

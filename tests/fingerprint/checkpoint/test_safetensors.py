@@ -72,6 +72,18 @@ def test_blocks_are_consecutive_rows_without_copying(tmp_path: Path) -> None:
         assert equal(torch.cat(blocks), x)
 
 
+def test_a_block_outlives_its_checkpoint(tmp_path: Path) -> None:
+    """By contract it should not be used; by mistake it must not end the process."""
+    x = torch.randn(300, 4)
+    save_file({"x": x}, tmp_path / "model.safetensors")
+    with open_checkpoint(tmp_path) as checkpoint:
+        block, raw = next(checkpoint.blocks("x", rows=300)), checkpoint.raw("x")
+    assert equal(block, x)
+    assert raw is not None
+    assert raw.readonly
+    assert bytes(raw) == as_bytes(x)
+
+
 def test_misaligned_tensors_are_read_too(tmp_path: Path) -> None:
     x, y = torch.arange(3, dtype=torch.uint8), torch.randn(4, 5)
     header = {
