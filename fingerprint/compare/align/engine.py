@@ -27,7 +27,7 @@ from .model import Canonical
 from .norms import centre_moved, fold_all, fold_moved
 from .outcome import outcome
 from .recast import recast
-from .residual import find_turn, refined, rescale, turn
+from .residual import find_turn, refined, rescale, turn, turn_others
 from .rope import align_query_key
 from .side import RESIDUAL_COLUMNS, RESIDUAL_ROWS, TABLES, WRITERS, Side
 from .units import align_units
@@ -121,6 +121,7 @@ def _basis(c: Side, r: Side, witness: Witness) -> set[str]:
         witness.rotation = torch.zeros(len(found.order), len(found.order))
         witness.rotation[found.order, torch.arange(len(found.order))] = found.signs
     turn(c, found)
+    turn_others(c, r, found)
     return done
 
 

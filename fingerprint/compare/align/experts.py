@@ -29,6 +29,10 @@ def align_experts(candidate: Side, reference: Side, layer: int, witness: Witness
     if c.shape != r.shape or float(row_cosines(c, r).min()) > _SAME_ROUTE:
         return set()
     order = match_rows(c, r).order
+    if _in_place(candidate, reference, layer) and float(row_cosines(c[order], r).median()) > _SAME_ROUTE:
+        candidate.tensors[slot] = candidate.tensors[slot][order]
+        witness.permutations[f"experts:{layer}"] = order
+        return {"permuted:experts"}
     if float(row_cosines(c[order], r).median()) < _SAME_ROUTE or not _borne_out(candidate, reference, layer, order):
         order = _by_units(candidate, reference, layer)
     if bool((order == torch.arange(len(order))).all()) or not _borne_out(candidate, reference, layer, order):
@@ -53,6 +57,12 @@ def _borne_out(candidate: Side, reference: Side, layer: int, order: torch.Tensor
         for j, i in enumerate(order.tolist())
     ]
     return bool(torch.tensor(scores).median() > _SAME_UNITS)
+
+
+def _in_place(candidate: Side, reference: Side, layer: int) -> bool:
+    """Whether experts stand in order though the router's rows do not: their roles were given by values (``recast``)."""
+    n = reference.tensors[Slot(Role.ROUTER, layer)].shape[0]
+    return _borne_out(candidate, reference, layer, torch.arange(n))
 
 
 def _by_units(candidate: Side, reference: Side, layer: int) -> torch.Tensor:

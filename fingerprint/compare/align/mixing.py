@@ -77,12 +77,14 @@ def fit_mixing(left: tuple[torch.Tensor, torch.Tensor], right: tuple[torch.Tenso
     lc, lr = (x.double() for x in left)
     pc, pr = (x.double() for x in right)
     eye = torch.eye(lc.shape[1], dtype=torch.float64)
+    before = _gap(lc, lr, pc, pr)
+    if before <= ROUNDING:
+        return Fit(eye.float().expand(lc.shape[0], -1, -1), before, before, float("inf"))
     from_left = _solve(lc @ lc.mT, lc @ lr.mT).mT
     inverse_right = _solve(pc.mT @ pc, pc.mT @ pr)
     gap = (from_left @ inverse_right - eye).flatten(1).norm(dim=1)
     away = torch.minimum((from_left - eye).flatten(1).norm(dim=1), (inverse_right - eye).flatten(1).norm(dim=1))
     change = _joint(lc, lr, pc, pr, from_left)
-    before = _gap(lc, lr, pc, pr)
     after = _gap(change @ lc, lr, pc @ torch.linalg.inv(change), pr)
     return Fit(change.float(), before, after, float((gap / away.clamp_min(1e-12)).median()))
 

@@ -87,7 +87,9 @@ def recast(candidate: Canonical, reference: Canonical) -> Canonical | None:
     known = {*placed, *norms, *pairs}
     rest = {s: t for s, t in stored.items() if s not in known and t.ndim == 1}
     vectors: dict[Slot, Parts] = {own: ((slot, reference.layout.slots[slot]),) for own, slot in (norms | pairs).items()}
-    vectors |= place_vectors(rest, reference, {*norms.values(), *pairs.values()})
+    stretched = {n: m for own, b in placed.items() for n, m in zip(stored[own].shape, b.shape, strict=True) if n != m}
+    vectors |= place_vectors(rest, reference, {*norms.values(), *pairs.values()}, stretched)
+    vectors |= _others(stored, reference, {*placed, *vectors})
     return _rebuilt(candidate, reference, placed, vectors)
 
 
@@ -260,6 +262,18 @@ def _place_norms(chosen: Mapping[Slot, tuple[Block, Slot | None]], reference: Ca
         if gain not in placed and norm not in placed.values():
             placed[gain] = norm
     return placed
+
+
+def _others(stored: Mapping[Slot, torch.Tensor], reference: Canonical, used: set[Slot]) -> dict[Slot, Parts]:
+    """Tensors without a role, where only one of that shape is left on either side."""
+    places: dict[Slot, Parts] = {}
+    theirs = {s: t for s, t in reference.tensors.items() if s.role is Role.OTHER}
+    for slot, x in theirs.items():
+        twins = [s for s, t in theirs.items() if t.shape == x.shape]
+        free = [s for s, t in stored.items() if s not in used and t.shape == x.shape]
+        if len(twins) == len(free) == 1:
+            places[free[0]] = ((slot, reference.layout.slots[slot]),)
+    return places
 
 
 def _rebuilt(

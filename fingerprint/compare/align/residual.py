@@ -15,7 +15,7 @@ from scipy.optimize import linear_sum_assignment
 
 from fingerprint.architecture.interface import Role, Slot
 
-from .matching import row_cosines
+from .matching import cosine, row_cosines
 from .side import NORM_BIASES, NORMS, RESIDUAL_COLUMNS, RESIDUAL_ROWS, RESIDUAL_VECTORS, TABLES, WRITERS, Side
 
 SAME_BASIS = 0.7
@@ -64,6 +64,11 @@ class Turn:
         return x if self.order is None else x[self.order]
 
     @property
+    def width(self) -> int:
+        """Width of the residual stream."""
+        return len(self.matrix) if self.matrix is not None else len(self.order) if self.order is not None else 0
+
+    @property
     def dense(self) -> bool:
         """Whether it is a rotation proper, under which norms must be folded."""
         return self.matrix is not None
@@ -80,6 +85,21 @@ def turn(side: Side, by: Turn) -> None:
             side.tensors[slot] = by.columns(x)
         elif slot.role in NORMS:
             side.tensors[slot] = by.gains(x)
+
+
+def turn_others(candidate: Side, reference: Side, by: Turn) -> None:
+    """Apply ``by`` to tensors without a role (a pooler, a classifier), on those axes where it brings them closer."""
+    for slot, r in reference.tensors.items():
+        c = candidate.tensors.get(slot)
+        if slot.role is not Role.OTHER or c is None or c.shape != r.shape or c.ndim > 2 or cosine(c, r) > _STRAY:
+            continue
+        width = by.width
+        ways = [by.columns(c)] if c.shape[-1:] == (width,) else []
+        if c.ndim == 2 and c.shape[0] == width:
+            ways += [by.rows(x) for x in (c, *ways)]
+        best = max(ways, key=lambda x: cosine(x, r), default=c)
+        if cosine(best, r) > _STRAY:
+            candidate.tensors[slot] = best
 
 
 def rescale(side: Side, factor: float) -> None:

@@ -7,7 +7,7 @@ learned change tells opposite ones, since training moves at right angles to what
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 
@@ -32,11 +32,19 @@ _NEAR_ONE = 0.1
 
 @dataclass
 class Block:
-    """The unit matrices of one MLP: gate may be absent. Rows are units; ``down`` is transposed to (I x d)."""
+    """The unit matrices of one MLP: gate may be absent. Rows are units; ``down`` is transposed to (I x d).
+
+    ``beside``: whether biases stand beside the rows, as they do where both sides have them.
+    """
 
     side: Side
     layer: int
     expert: int
+    beside: bool = True
+
+    def _rows(self, role: Role) -> torch.Tensor:
+        slot = self.slot(role)
+        return self.side.augmented(slot) if self.beside else self.side.reader(slot)
 
     def slot(self, role: Role) -> Slot:
         """Slot of a role in this MLP."""
@@ -55,14 +63,14 @@ class Block:
     def key(self) -> torch.Tensor:
         """Rows that order is found from, gains folded: the gate, or up beside down in a plain MLP."""
         if self.has(Role.GATE):
-            return self.side.augmented(self.slot(Role.GATE))
-        up = normalised(self.side.augmented(self.slot(Role.UP)))
+            return self._rows(Role.GATE)
+        up = normalised(self._rows(Role.UP))
         return torch.cat([up, normalised(self.down)], dim=1)
 
     @property
     def up(self) -> torch.Tensor:
         """Up rows with gain folded and bias beside them."""
-        return self.side.augmented(self.slot(Role.UP))
+        return self._rows(Role.UP)
 
     @property
     def down(self) -> torch.Tensor:
@@ -100,7 +108,9 @@ def align_units(candidate: Side, reference: Side, layer: int, expert: int, witne
     c, r = Block(candidate, layer, expert), Block(reference, layer, expert)
     if not all(b.has(Role.UP) and b.has(Role.DOWN) for b in (c, r)) or c.has(Role.GATE) != r.has(Role.GATE):
         return set()
-    if c.key.shape[1] != r.key.shape[1]:
+    if c.up.shape[1] != r.up.shape[1] or c.key.shape[1] != r.key.shape[1]:
+        c, r = replace(c, beside=False), replace(r, beside=False)
+    if c.up.shape[1] != r.up.shape[1] or c.key.shape[1] != r.key.shape[1]:
         return set()
     name = f"mlp:{layer}" if expert < 0 else f"mlp:{layer}.{expert}"
     done: set[str] = set()

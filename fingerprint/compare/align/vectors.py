@@ -27,6 +27,7 @@ def place_vectors(stored: Mapping[Slot, torch.Tensor], reference: Canonical, tak
         stored: The candidate's vectors that have no place yet.
         reference: Whose places they are given.
         taken: Slots of the reference that are filled.
+        stretched: Own length to the reference's, where units were split or the vocabulary was padded.
 
     Returns:
         Own slot to the parts it holds.
@@ -34,8 +35,9 @@ def place_vectors(stored: Mapping[Slot, torch.Tensor], reference: Canonical, tak
     wanted = _stored_vectors(reference, taken)
     places: dict[Slot, Parts] = {}
     for length in {len(t) for t in stored.values()}:
-        goals = [parts for parts, values in wanted if len(values) == length]
-        values = [v for _, v in wanted if len(v) == length]
+        there = stretched.get(length, length)
+        fitting = [(p, v) for p, v in wanted if len(v) == there and (there == length or len(p) == 1)]
+        goals, values = [p for p, _ in fitting], [v for _, v in fitting]
         free = [s for s, t in stored.items() if len(t) == length]
         if not goals:
             continue
@@ -61,6 +63,9 @@ def _stored_vectors(reference: Canonical, taken: set[Slot]) -> list[tuple[Parts,
 
 
 def _gap(c: torch.Tensor, r: torch.Tensor) -> torch.Tensor:
+    if len(c) != len(r):
+        c = torch.quantile(c, torch.linspace(0, 1, len(r)))
+        r = r.sort().values
     as_is, in_order = (c - r).norm(), (c.sort().values - r.sort().values).norm()
     gap: torch.Tensor = torch.minimum(as_is, in_order) / r.norm().clamp_min(1e-12)
     return gap
