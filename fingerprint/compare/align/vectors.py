@@ -20,7 +20,9 @@ Parts = tuple[tuple[Slot, View], ...]
 """Slots cut from one stored tensor, in row order."""
 
 
-def place_vectors(stored: Mapping[Slot, torch.Tensor], reference: Canonical, taken: set[Slot]) -> dict[Slot, Parts]:
+def place_vectors(
+    stored: Mapping[Slot, torch.Tensor], reference: Canonical, taken: set[Slot], stretched: Mapping[int, int]
+) -> dict[Slot, Parts]:
     """Vectors to stored vectors of the same length, by their sorted values: whatever the order of units or coordinates.
 
     Args:
