@@ -52,5 +52,5 @@ def test_a_wrong_setting_is_named(tmp_path, text):
 @pytest.mark.parametrize("content", [b"not toml [", b"\xff\xfe", b"#" * (2 << 20)])
 def test_a_damaged_file_is_bad_input(tmp_path, content):
     (tmp_path / "config.toml").write_bytes(content)
-    with pytest.raises(BadInput, match="config.toml"):
+    with pytest.raises(BadInput, match=r"config\.toml"):
         settings.load(home=tmp_path)

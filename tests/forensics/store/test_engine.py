@@ -24,9 +24,13 @@ def test_a_row_without_its_parent_is_refused(engine):
 
 
 def test_a_failed_transaction_leaves_nothing(engine):
-    with pytest.raises(RuntimeError), writing(engine) as session:
-        session.execute(text("INSERT INTO alembic_version VALUES ('second')"))
-        raise RuntimeError
+    def fail():
+        with writing(engine) as session:
+            session.execute(text("INSERT INTO alembic_version VALUES ('second')"))
+            raise RuntimeError
+
+    with pytest.raises(RuntimeError):
+        fail()
     with reading(engine) as session:
         assert session.execute(text("SELECT count(*) FROM alembic_version")).scalar() == 1
 
@@ -43,7 +47,7 @@ def test_a_writer_that_waits_too_long_is_told_so(tmp_path):
 
 def test_a_file_that_is_no_database_is_corrupt(tmp_path):
     (tmp_path / "x.db").write_bytes(b"something else entirely" * 100)
-    with pytest.raises(StoreCorrupt, match="x.db"):
+    with pytest.raises(StoreCorrupt, match=r"x\.db"):
         ensure(connect(f"sqlite:///{tmp_path}/x.db"))
 
 

@@ -1,7 +1,6 @@
 from __future__ import annotations
 
-import subprocess
-import sys
+import multiprocessing
 
 import pytest
 from alembic.autogenerate import compare_metadata
@@ -12,15 +11,15 @@ from sqlalchemy import inspect, text
 
 from forensics.errors import StoreUnavailable
 from forensics.store import migrate
+from forensics.store.engine import connect
 from forensics.store.tables import Base
 
-START = """
-import sys
-from forensics.store.engine import connect
-from forensics.store.migrate import ensure
-sys.stdin.readline()
-ensure(connect(sys.argv[1], busy_seconds=30))
-"""
+FORK = multiprocessing.get_context("fork")
+
+
+def start(url, gate):
+    gate.wait()
+    migrate.ensure(connect(url, busy_seconds=30))
 
 
 def test_head_is_what_the_scripts_say():
@@ -56,14 +55,12 @@ def test_a_schema_from_the_future_is_not_touched(engine):
 
 
 def test_processes_that_start_at_once_on_an_empty_home_all_succeed(bare, database_url):
-    started = [
-        subprocess.Popen([sys.executable, "-c", START, database_url], stdin=subprocess.PIPE, stderr=subprocess.PIPE)
-        for _ in range(3)
-    ]
+    gate = FORK.Event()
+    started = [FORK.Process(target=start, args=(database_url, gate)) for _ in range(4)]
     for process in started:
-        process.stdin.write(b"go\n")
-        process.stdin.flush()
+        process.start()
+    gate.set()
     for process in started:
-        _, talk = process.communicate(timeout=60)
-        assert process.returncode == 0, talk.decode()
+        process.join(60)
+        assert process.exitcode == 0
     assert inspect(bare).has_table("posting")
