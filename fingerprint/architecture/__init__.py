@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
+from .like import recognise_like
 from .reading import read, read_blocks
 from .recognise import recognise
 
-__all__ = ["read", "read_blocks", "recognise"]
+__all__ = ["read", "read_blocks", "recognise", "recognise_like"]

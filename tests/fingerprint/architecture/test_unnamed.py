@@ -110,3 +110,25 @@ def test_anything_else_keeps_its_own_names() -> None:
     assert layout.family == "generic"
     assert {slot.name for slot in layout.slots} == set(state)
     assert all(view.whole for view in layout.slots.values())
+
+
+def test_a_shuffled_bag_gives_back_each_layers_mlp_and_attention() -> None:
+    state = planted()
+    stored = MemoryCheckpoint(dict(sorted((hashlib.sha256(n.encode()).hexdigest()[:9], t) for n, t in state.items())))
+    layout = recognise(stored)
+    assert ("layer", "layer") in layout.ambiguous
+    where = {tensor.data_ptr(): name for name, tensor in state.items()}
+    found = {slot: where[stored._data[view.tensor].data_ptr()] for slot, view in layout.slots.items()}
+    stems = {
+        Role.GATE: "gate_proj",
+        Role.UP: "up_proj",
+        Role.DOWN: "down_proj",
+        Role.QUERY: "q_proj",
+        Role.OUT: "o_proj",
+    }
+    for role, stem in stems.items():
+        assert all(stem in found[Slot(role, layer)] for layer in range(3)), role
+    for partners in ((Role.GATE, Role.UP, Role.DOWN), (Role.QUERY, Role.KEY), (Role.VALUE, Role.OUT)):
+        for layer in range(3):
+            assert len({found[Slot(role, layer)].split(".")[2] for role in partners}) == 1, partners
+    assert found[Slot(Role.HEAD)] == "lm_head.weight"
