@@ -21,7 +21,7 @@ $(STAMP): requirements.lock pyproject.toml
 	@command -v $(PYTHON) >/dev/null || { echo "$(PYTHON) is needed and was not found" >&2; exit 4; }
 	@echo "building .venv from requirements.lock (a minute or two, once)"
 	@$(PYTHON) -m venv .venv
-	@$(BIN)/pip install $(QUIET) -r requirements.lock
+	@$(BIN)/pip install --no-compile $(QUIET) -r requirements.lock
 	@$(BIN)/pip install --quiet --no-deps --no-build-isolation -e .
 	@touch $@
 
