@@ -18,6 +18,9 @@ from fingerprint.checkpoint.interface import Checkpoint, CheckpointFile, TensorI
 RELEASE_EVERY = 16 << 20
 """Bytes yielded between two drops of the pages they came from."""
 
+WHOLE_ROWS = 512
+"""Rows computed at a time when a whole tensor is asked for."""
+
 Window = Callable[[int, int], torch.Tensor]
 """Rows [lo, hi) of a logical tensor, in its dtype and with its rank."""
 
@@ -88,6 +91,17 @@ class DerivedCheckpoint(Checkpoint):
         if self._base is None or name not in self.tensors:
             raise KeyError(name)
         return self._base.blocks(name, rows)
+
+    def tensor(self, name: str) -> torch.Tensor:
+        """The whole tensor, filled block by block: unpacking takes several times the size of what it unpacks."""
+        info = self.tensors[name]
+        if not info.shape:
+            return super().tensor(name)
+        out, at = torch.empty(info.shape, dtype=info.dtype), 0
+        for block in self.blocks(name, rows=WHOLE_ROWS):
+            out[at : at + len(block)] = block
+            at += len(block)
+        return out
 
     def raw(self, name: str) -> memoryview | None:
         """Stored bytes where they are the values themselves."""

@@ -49,6 +49,7 @@ def open_gguf(request: Request) -> Checkpoint:
             raise MalformedCheckpoint(
                 "no architecture", where=f"{file.name}:general.architecture", got=architecture, expected="a name"
             )
+        _check_whole(file, header)
         settings = {**request.config, **config(header.metadata, architecture)}
         derived = [item for placed in header.tensors for item in _logical(file, placed, architecture, settings)]
         names = {item.info.name for item in derived}
@@ -67,6 +68,19 @@ def open_gguf(request: Request) -> Checkpoint:
         tokens=lambda: _vocabulary(file, header, limits) or request.tokens(),
         on_close=file.close,
     )
+
+
+def _check_whole(file: MappedFile, header: Header) -> None:
+    """One part of a split model is not the model."""
+    parts = header.metadata.get("split.count", 1)
+    if parts not in (0, 1):
+        raise UnsupportedCheckpoint(
+            "one part of a split model",
+            where=f"{file.name}:split.count",
+            got=parts,
+            expected=1,
+            remedy="Merge the parts with llama-gguf-split --merge.",
+        )
 
 
 def _notes(header: Header, architecture: str) -> Iterator[str]:

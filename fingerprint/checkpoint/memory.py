@@ -4,6 +4,8 @@ The map is private and writable, because torch warns about read-only buffers; no
 copied. ``MAP_NORESERVE`` keeps the kernel from setting memory aside for that possibility: a 400 GB file maps on a
 small machine. Consumed pages are dropped by ``MADV_DONTNEED`` (they stay in the page cache), which is what keeps
 ``ru_maxrss`` flat: 8 GB read like 8 MB.
+
+A file that shrinks while it is mapped ends the process with SIGBUS; give a folder that nobody else writes to.
 """
 
 from __future__ import annotations

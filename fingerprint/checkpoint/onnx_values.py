@@ -103,6 +103,9 @@ def _fold(graph: Graph) -> dict[str, Value]:
     values = {name: Value(name, stored, named=_is_named(name)) for name, stored in graph.tensors.items()}
     _pair_by_name(graph.tensors, values, spent)
     for node in graph.nodes:
+        if node.op == "MatMulNBits":
+            _block_matrix(node, graph.tensors, values, spent)
+            continue
         made = _made(node, values, graph.tensors, spent)
         if made is not None:
             values[node.outputs[0]] = made
@@ -161,6 +164,34 @@ def _affine(node: Node, source: Value, others: list[Stored]) -> Value | None:
     if node.op == "DequantizeLinear":
         zero = _broadcast(others[1], shape, axis=axis) if len(others) > 1 else None
     return replace(made, scale=parameter, zero=zero)
+
+
+def _block_matrix(node: Node, tensors: Mapping[str, Stored], values: dict[str, Value], spent: set[str]) -> None:
+    """MatMulNBits (com.microsoft): codes (N x K) in blocks along K, 4 bits low nibble first, zero point 8 or packed."""
+    rows, width, bits, block = (node.ints.get(key, (0,))[0] for key in ("N", "K", "bits", "block_size"))
+    codes, scale, *more = [tensors.get(name) for name in node.inputs[1:] if name] or [None, None]
+    if codes is None or scale is None or bits not in (4, 8) or block < 1 or rows < 1 or width < 1 or width % block:
+        return  # what stays behind without a scale is refused by name
+    blocks = width // block
+    kind = "UINT4" if bits == 4 else "UINT8"
+    zero = torch.full((rows, 1), 1 << (bits - 1)) if not more else _packed_zeros(more[0], rows, blocks, kind)
+    if codes.data.numel() * 8 != rows * width * bits or math.prod(scale.shape) != rows * blocks or zero is None:
+        return
+    matrix = replace(codes, shape=(rows, width), kind=kind, dtype=torch.int8 if bits == 4 else torch.uint8)
+    name = _by_scope(node.name) or node.inputs[1]
+    taken = replace(Value(name, matrix), scale=scale.whole().reshape(rows, blocks), zero=zero, named=True)
+    values[node.inputs[1]] = taken
+    spent |= set(node.inputs[2:])
+
+
+def _packed_zeros(stored: Stored | None, rows: int, blocks: int, kind: str) -> torch.Tensor | None:
+    """Zero points as they are packed beside the codes; None when they are something else."""
+    bits = 4 if kind == "UINT4" else 8
+    line = -(-blocks * bits // 8)
+    if stored is None or stored.dtype != torch.uint8 or stored.data.numel() != rows * line:
+        return None
+    packed = replace(stored, shape=(rows, line * 8 // bits), kind=kind, dtype=torch.int8 if bits == 4 else torch.uint8)
+    return packed.whole()[:, :blocks]
 
 
 def _plain(output: str, source: str) -> str:

@@ -79,6 +79,8 @@ def parse_header(header: bytes, *, data_bytes: int, where: str, limits: Limits =
         UnsupportedCheckpoint: A sub-byte dtype.
         CheckpointTooLarge: A bound of ``limits``.
     """
+    if not header.startswith(b"{"):
+        raise _bad("header does not begin with a brace", f"{where}:header", header[:8].decode("latin-1"), "{")
     content = parse_object(header, where=f"{where}:header", limits=limits, max_bytes=limits.header_bytes)
     _check_metadata(content.pop(_METADATA, {}), where)
     if len(content) > limits.tensors:

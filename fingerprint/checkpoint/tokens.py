@@ -11,6 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from fingerprint.checkpoint.folder import confined
 from fingerprint.checkpoint.limits import Limits
 from fingerprint.checkpoint.memory import read_bounded
 from fingerprint.checkpoint.strict_json import parse_object
@@ -32,9 +33,8 @@ def token_strings(folder: Path, limits: Limits) -> tuple[str, ...] | None:
     """
     readers = (("tokenizer.json", _from_tokenizer), ("vocab.json", _from_vocab_json), ("vocab.txt", _from_lines))
     for name, reader in readers:
-        path = folder / name
-        if path.is_file():
-            data = read_bounded(path, limits.tokenizer_bytes)
+        if (folder / name).is_file():
+            data = read_bounded(confined(folder, name), limits.tokenizer_bytes)
             if len(data) > limits.tokenizer_bytes:
                 raise CheckpointTooLarge(
                     "tokenizer too long", where=name, got=f"> {limits.tokenizer_bytes} bytes", expected="less"

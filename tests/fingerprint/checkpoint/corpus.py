@@ -149,6 +149,7 @@ _file_case("truncated-header", lambda: save(tensors())[:40], names="model.safete
 _header("not-json", b"hello", names="model.safetensors:header")
 _header("not-utf8", b'{"\xff\xfe": 1}', names="model.safetensors:header")
 _header("utf16", '{"a": 1}'.encode("utf-16"), names="model.safetensors:header")
+_header("space-before-header", b" {}", names="model.safetensors:header")
 _header("array-header", [], names="model.safetensors:header")
 _header("string-header", "hello", names="model.safetensors:header")
 _header("two-documents", b"{} {}", names="model.safetensors:header")
@@ -584,6 +585,12 @@ _gguf(
 _gguf("gguf-overlap", "b.offset", lambda: raw_gguf(infos=[gguf_info("a"), gguf_info("b")], data=b"\0" * 32))
 _gguf("gguf-hole", "b.offset", lambda: raw_gguf(infos=[gguf_info("a"), gguf_info("b", offset=96)], data=b"\0" * 128))
 _gguf("gguf-truncated", "data", lambda: raw_gguf(infos=[gguf_info()], data=b"\0" * 31))
+_gguf(
+    "gguf-split",
+    "split.count",
+    lambda: raw_gguf(keys=[_ARCH, _key("split.count", 2, struct.pack("<H", 3))]),
+    error=UnsupportedCheckpoint,
+)
 _gguf("gguf-trailing", "data", lambda: raw_gguf(infos=[gguf_info()], data=b"\0" * 64))
 _gguf("gguf-heads", "attn_q", lambda: raw_gguf(infos=[gguf_info("blk.0.attn_q.weight", (8, 8))], data=b"\0" * 256))
 

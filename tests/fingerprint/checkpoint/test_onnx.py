@@ -146,6 +146,34 @@ def test_integer_matmul_of_onnxruntime(tmp_path: Path) -> None:
     assert np.allclose(found["model.fc.weight"].numpy(), ((q.astype(np.float32) - 3) * scale).T, atol=1e-6)
 
 
+@pytest.mark.parametrize("zeros", [True, False])
+@pytest.mark.parametrize("bits", [4, 8])
+def test_block_quantised_matmul_of_onnxruntime(bits: int, zeros: bool, tmp_path: Path) -> None:
+    rng, block, width = np.random.default_rng(4), 16, 48
+    values = rng.integers(0, 2**bits, (OUT, width)).astype(np.uint8)
+    points = rng.integers(0, 2**bits, (OUT, 3)).astype(np.uint8) if zeros else np.full((OUT, 3), 2 ** (bits - 1))
+    scale = rng.random((OUT, 3)).astype(np.float32)
+    pack = (lambda x: x) if bits == 8 else (lambda x: x[:, ::2] | x[:, 1::2] << 4)
+    tensors = {"q": pack(values).reshape(OUT, 3, -1), "s": scale.flatten()}
+    if zeros:
+        tensors["z"] = pack(np.pad(points, ((0, 0), (0, 1))) if bits == 4 else points).flatten()
+    node = helper.make_node(
+        "MatMulNBits",
+        ["x", *tensors],
+        ["y"],
+        "/model/fc/MatMul_Q4",
+        domain="com.microsoft",
+        K=width,
+        N=OUT,
+        bits=bits,
+        block_size=block,
+    )
+    found = read(tmp_path, model([node], tensors))
+    expected = (values.astype(np.float32) - points.repeat(block, 1)) * scale.repeat(block, 1)
+    assert set(found) == {"model.fc.weight"}
+    assert np.allclose(found["model.fc.weight"].numpy(), expected, atol=1e-5)
+
+
 def test_half_precision_through_a_cast_and_convolutions(tmp_path: Path) -> None:
     kernel = np.ones((4, 3, 2, 2), dtype=np.float16)
     nodes = [
