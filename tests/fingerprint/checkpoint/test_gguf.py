@@ -13,6 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fingerprint.checkpoint import open_checkpoint
+from fingerprint.checkpoint.gguf_names import rename
 from fingerprint.errors import CheckpointError, UnsupportedCheckpoint
 
 D, HEADS, KV = 64, 4, 2
@@ -182,3 +183,27 @@ def test_mutated_files_are_read_or_refused(tmp_path_factory: pytest.TempPathFact
                 assert checkpoint.tensor(name).shape == info.shape
     except CheckpointError:
         pass
+
+
+_NAMES = """
+attn_norm attn_q attn_k attn_v attn_qkv attn_output attn_q_norm attn_k_norm ffn_norm ffn_gate ffn_up ffn_down
+ffn_gate_inp ffn_gate_exps ffn_gate_shexp ffn_gate_inp_shexp post_attention_norm post_ffw_norm attn_output_norm
+layer_output_norm
+"""
+_STEMS = _NAMES.split()
+_TOPS = ["token_embd", "output", "output_norm", "position_embd", "token_types", "token_embd_norm"]
+
+
+@pytest.mark.parametrize(
+    "architecture",
+    ["LLAMA", "QWEN2", "QWEN3", "QWEN2MOE", "QWEN3MOE", "GEMMA", "GEMMA2", "GEMMA3", "PHI3", "GPT2", "GPTNEOX", "BERT"],
+)
+def test_names_are_the_inverse_of_the_converters_table(architecture: str) -> None:
+    table = gguf.get_tensor_name_map(getattr(gguf.MODEL_ARCH, architecture), 2)
+    known = {name for _, name in table.mapping.values()}
+    for name in [*_TOPS, *(f"blk.1.{stem}" for stem in _STEMS)]:
+        if name in known:
+            found = rename(f"{name}.weight", architecture.lower(), experts=False)
+            found = found.replace("{}.", "").removesuffix(".weight")
+            spellings = (found, found.removeprefix("model."), f"model.{found}")
+            assert name in [table.get_name(spelling) for spelling in spellings], name
