@@ -121,10 +121,10 @@ class _Reader:
         array = self._arrays[name]
         return self.take(name, array.shape[0], dtype, *array.shape[1:])
 
-    def width(self, name: str) -> int:
-        """Columns of an array, 0 when it is absent."""
+    def tail(self, name: str) -> tuple[int, ...]:
+        """Shape of an array without its first axis; empty when it is absent."""
         array = self._arrays.get(name)
-        return int(array.shape[1]) if array is not None and array.ndim >= 2 else 0
+        return () if array is None else tuple(array.shape[1:])
 
     def finish(self) -> None:
         left = [name for name, array in self._arrays.items() if self._at[name] != array.shape[0]]
@@ -213,10 +213,10 @@ def _slot_in(row: Sequence[Any], tensors: Sequence[TensorEntry], source: _Reader
     moments = source.take("slots/moments", 1, np.float64, 5)[0]
     rows = source.take("slots/rows", 1, np.float32, 9)[0]
     if _flag(matrix):
-        side = source.width("slots/matrices")
-        if side not in SIZES:
-            raise ValueError("sketches have an unknown side")
-        linear = source.take("slots/matrices", 1, np.float32, side, side)[0]
+        sides = source.tail("slots/matrices")
+        if len(sides) != 2 or not set(sides) <= set(SIZES):
+            raise ValueError("sketches have unknown sides")
+        linear = source.take("slots/matrices", 1, np.float32, *sides)[0]
     else:
         linear = source.take("slots/vectors", _numel(shape) if _flag(whole) else VECTOR_SIZE, np.float32)
     minhash = source.take("slots/minhash", 1, np.uint32, PERMUTATIONS)[0] if _flag(hashed) else None
@@ -264,7 +264,7 @@ def _units_in(row: Sequence[Any], source: _Reader) -> UnitInvariants:
     probed = []
     for kind, names in zip(_UNITS, bases, strict=True):
         paths = {_text(basis): f"units/{kind}/{basis}" for basis in names}
-        probed.append({b: source.take(path, kept, np.float16, source.width(path)) for b, path in paths.items()})
+        probed.append({b: source.take(path, kept, np.float16, *source.tail(path)[:1]) for b, path in paths.items()})
     return UnitInvariants(
         count=count,
         expert=source.take("units/expert", kept, np.int32),

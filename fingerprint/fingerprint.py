@@ -31,7 +31,7 @@ class TensorEntry:
         stored: The container's own dtype name.
         digest: Hex tensor digest.
         value: Hex value digest (values as bfloat16).
-        multiset: Hex digest of the sorted bfloat16 codes and sorted shape; empty where none was made.
+        multiset: Hex digest of the counted bfloat16 codes and sorted shape; empty where none was made.
     """
 
     name: str
@@ -95,7 +95,7 @@ class SlotSketch:
         shape: Canonical shape of the slot (out x in for matrices; any rank on the generic path).
         statistics: Norm and moments.
         lattice: Quantisation signal; None for vectors.
-        linear: float32. Matrices: (r, r) linear sketch, unbiased for inner products. Vectors: the vector itself when
+        linear: float32. Matrices: (r, s) linear sketch, unbiased for inner products. Vectors: the vector itself when
             ``whole``, else a linear sketch (64,).
         whole: Whether ``linear`` is the slot's values themselves (flat, C order).
         minhash: uint32 (64,) MinHash of the top-k magnitude index set, or None outside the budget.
@@ -128,7 +128,7 @@ class SlotSketch:
 
 @dataclass(frozen=True)
 class UnitInvariants:
-    """MLP units of one layer, chosen by content (largest |cos(gate, up)|; plain MLPs: |cos(up, down)|).
+    """MLP units of one layer, chosen by content: the largest norms of folded gate rows (plain MLPs: up rows).
 
     All directions are taken after folding norm gains. N units, k probes per basis. Experts are pooled.
 
@@ -143,7 +143,7 @@ class UnitInvariants:
             MLPs: the up rows).
         up: Basis to float16 (N, k), sign as in triples, unit length. Empty in plain MLPs.
         down: Basis to float16 (N, k), sign as in triples, unit length.
-        spread: float32 (9,) quantiles (0, 1/8 .. 1) of the choosing |cosine|, times sqrt(d), over all units.
+        spread: float32 (9,) quantiles (0, 1/8 .. 1) over all units of the choosing norm, over their median.
     """
 
     count: int

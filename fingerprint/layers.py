@@ -1,7 +1,7 @@
 """One layer of a transformer, read in the order that lets every invariant be taken in the same pass.
 
-Value rows are kept while output rows stream by; gate and up rows run in lockstep; down columns are gathered for the
-units already chosen. Whatever a layer does not have is skipped, and every slot is sketched whether or not an
+Value rows are kept while output rows stream by; up rows and down columns are gathered for the units that the gate rows
+have chosen. Whatever a layer does not have is skipped, and every slot is sketched whether or not an
 invariant wants it.
 """
 
@@ -107,24 +107,22 @@ class LayerScan:
         if up not in shapes or down not in shapes or shapes[up] != shapes[down][::-1]:
             return None
         fold = self._folding(Role.NORM_MLP, shapes[up][1])
-        if gate not in shapes:
-            return None if self._layout.gated else self._plain(fold, up, down, expert)
-        if shapes[gate] != shapes[up]:
+        if shapes.get(gate, shapes[up]) != shapes[up] or (self._layout.gated and gate not in shapes):
             return None
-        chooser = units.GatedUnits(fold, self._plan.units, shapes[up][1], expert)
-        for g, u in zip(self._take(gate), self._take(up), strict=True):
-            chooser.update(g, u)
+        lead = gate if gate in shapes else up
+        chooser = units.UnitChooser(fold, self._plan.units, shapes[up][1], expert)
+        for block in self._take(lead):
+            chooser.update(block)
         chosen = chooser.chosen
+        rows = None
+        if lead is gate:
+            picker = units.RowPicker(fold, chosen.index, shapes[up][1])
+            for block in self._take(up):
+                picker.update(block)
+            rows = picker.value
         index = torch.from_numpy(chosen.index)
         columns = torch.cat([block[:, index] for block in self._take(down)])
-        return units.UnitVectors(chosen, fold.writer(columns.T))
-
-    def _plain(self, fold: Folding, up: Slot, down: Slot, expert: int) -> units.UnitVectors:
-        """Both matrices are held in float32: families without a gate are small."""
-        whole_up = torch.cat([block.clone() for block in self._take(up)])
-        whole_down = torch.cat([block.clone() for block in self._take(down)])
-        chosen = units.plain_units(fold, whole_up, whole_down, self._plan.units, expert)
-        return units.UnitVectors(chosen, fold.writer(whole_down[:, torch.from_numpy(chosen.index)].T))
+        return units.UnitVectors(chosen, rows, fold.writer(columns.T))
 
     def _take(self, slot: Slot) -> Iterator[torch.Tensor]:
         return self._reader.stream(slot, self._left.pop(slot))

@@ -22,16 +22,17 @@ POOLED_TOTAL, POOLED_MOST = 4096, 256
 PROBES_FEW, PROBES_MANY, PROBES_MANY_UNITS = 32, 64, 512
 MINHASH_ROLES = (Role.KEY, Role.OUT)
 MINHASH_GENERIC, MINHASH_LEAST_ELEMENTS = 64, 4096
-BLOCK_ELEMENTS, BLOCK_ROWS = 1 << 19, 128
-"""A block of 2 MB in float32 stays in the second-level cache."""
+BLOCK_ELEMENTS, BLOCK_ROWS = 1 << 19, 4096
+"""Blocks are 2 MB in float32: they stay in cache, and the calls they take do not count."""
 
 ALGORITHM = (
     f"fingerprint-v{VERSION}"
     ";digest=sha256-tensor-v1,value=bf16-rne,root=rfc6962"
-    f";linear=bilinear-shake256-orthonormal,sides={'/'.join(map(str, linear.SIZES))},budget={SKETCH_BYTES}"
+    f";linear=bilinear-shake256-orthonormal,sides={'/'.join(map(str, linear.SIZES))}"
+    f",large={linear.LARGE}/{linear.FEW_COLUMNS},budget={SKETCH_BYTES}"
     f",vectors={VECTOR_BYTES}/{linear.VECTOR_SIZE}"
     f";minhash=datasketch2-{topk.SCHEME},perms={topk.PERMUTATIONS},seed={topk.SEED},k={topk.MIN_K}-{topk.MAX_K}"
-    f";units={UNITS_TOTAL}/{UNITS_LEAST}-{UNITS_MOST},pooled={POOLED_TOTAL}/{POOLED_MOST}"
+    f";units=by-norm,{UNITS_TOTAL}/{UNITS_LEAST}-{UNITS_MOST},pooled={POOLED_TOTAL}/{POOLED_MOST}"
     f",probes={PROBES_FEW}/{PROBES_MANY},density=2^-5;heads=power-sums-6;tokens=64"
 )
 """Every parameter that changes the output; files of another algorithm are refused."""
@@ -42,14 +43,14 @@ class Plan:
     """Sizes of one scan.
 
     Attributes:
-        side: Side of the linear sketches.
+        sides: Rows and columns of the linear sketches.
         whole_vectors: Whether vectors are kept as they are.
         units: Units kept per layer (over all experts).
         probes: Probes per basis.
         minhash: Slots that get a MinHash.
     """
 
-    side: int
+    sides: tuple[int, int]
     whole_vectors: bool
     units: int
     probes: int
@@ -67,7 +68,7 @@ def make_plan(checkpoint: Checkpoint, layout: Layout) -> Plan:
     else:
         units = max(UNITS_LEAST, min(UNITS_MOST, UNITS_TOTAL // layers))
     return Plan(
-        side=linear.size_for(len(matrices), SKETCH_BYTES),
+        sides=linear.sides(len(matrices), sum(numel(v.shape) for v in matrices.values()), SKETCH_BYTES),
         whole_vectors=vector_bytes <= VECTOR_BYTES,
         units=units,
         probes=PROBES_MANY if units * layers <= PROBES_MANY_UNITS else PROBES_FEW,

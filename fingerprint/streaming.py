@@ -6,6 +6,7 @@ twice where a slot is a stored tensor as it lies. Fused and transposed tensors a
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
@@ -45,7 +46,6 @@ class SlotReader:
         self, checkpoint: Checkpoint, plan: Plan, projection: linear.Projection, key: bytes, owned: frozenset[str]
     ) -> None:
         self._checkpoint, self._plan, self._projection, self._key = checkpoint, plan, projection, key
-        self._vectors = projection.of_size(linear.VECTOR_SIZE)
         self._owned = owned
         self.findings = Findings()
 
@@ -100,14 +100,14 @@ class SlotReader:
         self.findings.tensors[name] = entry
 
     def _vector(self, slot: Slot, view: View) -> Iterator[torch.Tensor]:
-        blocks = [block.to(torch.float32).reshape(-1).clone() for block in self._blocks(view, 1 << 20)]
+        blocks = [block.to(torch.float32, copy=True).reshape(-1) for block in self._blocks(view, 1 << 20)]
         values = torch.cat(blocks) if blocks else torch.zeros(0)
         bad = int(torch.count_nonzero(~torch.isfinite(values)))
         values = torch.nan_to_num(values, nan=0.0, posinf=0.0, neginf=0.0) if bad else values
         array = values.numpy()
         self.findings.vectors[slot] = array
         numbers = statistics.summarise(np.abs(array), array[None, :], 1, bad)
-        sketch = array.copy() if self._plan.whole_vectors else linear.sketch_vector(array, self._vectors)
+        sketch = array.copy() if self._plan.whole_vectors else linear.sketch_vector(array, self._projection)
         whole = self._plan.whole_vectors
         self.findings.slots[slot] = SlotSketch(view.shape, numbers, None, sketch, whole, None, view.tensor)
         if values.numel():
@@ -134,7 +134,7 @@ class MatrixPass:
     def __init__(self, projection: linear.Projection, shape: tuple[int, int], key: bytes, *, with_top: bool) -> None:
         self._shape = shape
         self._sketch = linear.MatrixSketch(projection, shape)
-        self._top = topk.TopIndices(shape, key) if with_top else None
+        self._key, self._with_top = key, with_top
         self._buffer = torch.empty(0)
         self._norms = np.zeros(shape[0], dtype=np.float32)
         count = statistics.sample_rows(*shape)
@@ -146,7 +146,7 @@ class MatrixPass:
         """Take the next rows (stored dtype) and return them as float32; non-finite values are zero from here on."""
         x = self._as_float(block)
         norms = row_norms(x)
-        if not bool(torch.isfinite(norms.sum())):
+        if not math.isfinite(float(norms.sum())):
             x, norms = self._repair(x)
         start, stop = self._row, self._row + x.shape[0]
         self._norms[start:stop] = norms.numpy()
@@ -154,15 +154,14 @@ class MatrixPass:
         if high > low:
             self._sample[low:high] = x.numpy()[self._sampled[low:high] - start]
         self._sketch.update(x)
-        if self._top is not None:
-            self._top.update(x)
         self._row = stop
         return x
 
     def finish(self, view: View) -> SlotSketch:
         """The sketch of all rows taken."""
         numbers = statistics.summarise(self._norms, self._sample, self._shape[1], self._bad)
-        minhash = topk.minhash(self._top.indices) if self._top is not None else None
+        top = topk.top_indices(self._sample, self._sampled, self._key) if self._with_top else None
+        minhash = None if top is None else topk.minhash(top)
         levels = statistics.lattice(self._sample)
         return SlotSketch(view.shape, numbers, levels, self._sketch.value, False, minhash, view.tensor)
 

@@ -22,16 +22,15 @@ from fingerprint import scan, streaming
 from fingerprint.checkpoint import open_checkpoint
 from fingerprint.content import TensorHasher
 from fingerprint.invariants import embeddings, heads, probes, units
-from fingerprint.sketch import linear, topk
+from fingerprint.sketch import linear
 
 STAGES: tuple[tuple[str, object, str], ...] = (
     ("hash: SHA-256 per tensor", TensorHasher, "update"),
     ("convert: to float32 in blocks", streaming.MatrixPass, "_as_float"),
     ("norms: of rows", streaming, "row_norms"),
     ("sketch: linear", linear.MatrixSketch, "update"),
-    ("top-k: index sets", topk.TopIndices, "update"),
-    ("statistics and lattice", streaming.MatrixPass, "finish"),
-    ("units: angles of gate and up", units.GatedUnits, "update"),
+    ("statistics, lattice, top-k", streaming.MatrixPass, "finish"),
+    ("units: choice by gate rows", units.UnitChooser, "update"),
     ("heads: value-output products", heads.ValueOutput, "update"),
     ("heads: query and key Grams", heads.HeadGrams, "update"),
     ("heads: power sums", heads, "invariants"),

@@ -28,10 +28,15 @@ class Folding:
     gain: torch.Tensor | None
     centred: bool
 
-    def reader(self, rows: torch.Tensor) -> torch.Tensor:
-        """Rows (n, d) of a matrix that reads the stream, folded; a new tensor unless nothing folds."""
-        folded = rows if self.gain is None else rows * self.gain
-        return folded - folded.mean(dim=-1, keepdim=True) if self.centred else folded
+    def reader(self, rows: torch.Tensor, *, out: torch.Tensor | None = None) -> torch.Tensor:
+        """Rows (n, d) of a matrix that reads the stream, folded; the rows themselves where nothing folds.
+
+        Args:
+            rows: float32 (n, d).
+            out: Where to put the result, to allocate nothing.
+        """
+        folded = rows if self.gain is None else torch.mul(rows, self.gain, out=out)
+        return torch.sub(folded, folded.mean(dim=-1, keepdim=True), out=out) if self.centred else folded
 
     def writer(self, columns: torch.Tensor) -> torch.Tensor:
         """Rows (n, d) of a transposed matrix that writes to the stream, or embedding rows."""

@@ -112,10 +112,13 @@ class HeadGrams:
     def __init__(self, folding: Folding, head_dim: int, gain: torch.Tensor | None) -> None:
         self._folding, self._size, self._gain = folding, head_dim, gain
         self._grams: list[torch.Tensor] = []
+        self._buffer = torch.empty(0)
 
     def update(self, block: torch.Tensor) -> None:
         """Take the next heads, float32 (n * dh, d)."""
-        rows = self._folding.reader(block).reshape(-1, self._size, block.shape[1])
+        if self._buffer.shape != block.shape:
+            self._buffer = torch.empty_like(block)
+        rows = self._folding.reader(block, out=self._buffer).reshape(-1, self._size, block.shape[1])
         gram = rows @ rows.transpose(1, 2)
         if self._gain is not None:
             gram = gram * self._gain[:, None] * self._gain[None, :]

@@ -70,11 +70,11 @@ class Probes:
     def update(self, block: torch.Tensor, folding: Folding) -> None:
         """Take the next embedding rows, float32 (rows, d)."""
         rows = folding.writer(block)
-        scale = rows.square().mean(dim=1, keepdim=True).sqrt_()
-        unit = rows / torch.where(scale > 0, scale, torch.ones_like(scale))
+        scale = torch.linalg.vector_norm(rows, dim=1, keepdim=True) / np.sqrt(rows.shape[1])
+        inverse = torch.where(scale > 0, 1 / scale, torch.zeros_like(scale))
         for basis, words in self._words.items():
             signs = probe_signs(words[self._row : self._row + block.shape[0]], self._count)
-            self._sums[basis] += unit.T @ torch.from_numpy(signs.astype(np.float32))
+            self._sums[basis] += rows.T @ (torch.from_numpy(signs.astype(np.float32)) * inverse)
         self._row += block.shape[0]
 
     @property

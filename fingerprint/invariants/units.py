@@ -1,13 +1,14 @@
-"""MLP units: three vectors each (gate row, up row, down column) whose mutual angles no symmetry can change.
+"""MLP units: two or three vectors each (gate row, up row, down column) whose mutual angles no symmetry can change.
 
 Permuting units, rotating the stream, folding or faking gains and scaling (up, down) by any signed pair leave
-cos(g,u), and up to a common sign cos(g,d) and cos(u,d), as they are. Units are chosen by the largest choosing cosine:
-by content, so that a permutation chooses the same ones. Cheap: about six flops a parameter.
+cos(g,u), and up to a common sign cos(g,d) and cos(u,d), as they are. Units are chosen by the largest norm of their
+folded gate row (plain MLPs: up row), which all of these leave alone too: by content, so that a permutation chooses the
+same ones, and by something that noise and fine-tuning barely move.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
@@ -20,113 +21,118 @@ from fingerprint.sketch.statistics import quantiles
 
 @dataclass(frozen=True)
 class ChosenUnits:
-    """Units of one expert (or dense layer), with their folded vectors, before probing.
+    """Units of one expert (or dense layer), by their leading matrix: gate, or up in plain MLPs.
 
     Attributes:
         expert: Expert, -1 in dense layers.
         index: int64 (N,) rows.
-        cosine: float32 (all units,) choosing cosines, signed.
-        gate: float32 (N, d); in plain MLPs the up rows.
-        up: float32 (N, d), None in plain MLPs.
-        gate_sum: float64 (d,) sum over all units of the gate rows.
+        strength: float32 (N,) norms of the folded leading rows.
+        norms: float32 (all units,) the same of all units.
+        rows: float32 (N, d) folded leading rows.
+        total: float64 (d,) sum over all units of the folded leading rows.
     """
 
     expert: int
     index: np.ndarray
-    cosine: np.ndarray
-    gate: torch.Tensor
-    up: torch.Tensor | None
-    gate_sum: torch.Tensor
+    strength: np.ndarray
+    norms: np.ndarray
+    rows: torch.Tensor
+    total: torch.Tensor
 
 
-class GatedUnits:
-    """Streams gate and up rows in lockstep; keeps the rows of the N units with the largest |cos(g, u)| so far."""
+class UnitChooser:
+    """Streams a leading matrix; keeps the N rows with the largest folded norm so far."""
 
     def __init__(self, folding: Folding, keep: int, width: int, expert: int) -> None:
         self._folding, self._keep, self._expert = folding, keep, expert
-        self._cosines: list[np.ndarray] = []
-        self._rows = 0
-        self._index = np.empty(0, dtype=np.int64)
-        self._gate, self._up = torch.empty(0, width), torch.empty(0, width)
-        self._sum = torch.zeros(width, dtype=torch.float64)
+        self._norms: list[np.ndarray] = []
+        self._row = 0
+        self._index, self._strength = np.empty(0, dtype=np.int64), np.empty(0, dtype=np.float32)
+        self._rows = torch.empty(0, width)
+        self._total = torch.zeros(width, dtype=torch.float64)
+        self._buffer = torch.empty(0)
 
-    def update(self, gate: torch.Tensor, up: torch.Tensor) -> None:
-        """Take the same rows of both matrices, float32 (rows, d)."""
-        g, u = self._folding.reader(gate), self._folding.reader(up)
-        scale = torch.linalg.vector_norm(g, dim=1) * torch.linalg.vector_norm(u, dim=1)
-        cosine = torch.linalg.vecdot(g, u) / torch.where(scale > 0, scale, torch.ones_like(scale))
-        self._sum += g.sum(dim=0, dtype=torch.float32)
-        seen = np.concatenate([*self._cosines, cosine.numpy()]) if self._cosines else cosine.numpy()
-        self._cosines = [seen]
-        chosen = _largest(seen, self._keep)
-        fresh = chosen[chosen >= self._rows]
-        stay = np.isin(self._index, chosen)
-        if fresh.size:
-            rows = torch.from_numpy(fresh - self._rows)
-            kept = torch.from_numpy(stay)
-            self._gate = torch.cat([self._gate[kept], g[rows]])
-            self._up = torch.cat([self._up[kept], u[rows]])
-            self._index = np.concatenate([self._index[stay], fresh])
-        self._rows += gate.shape[0]
+    def update(self, block: torch.Tensor) -> None:
+        """Take the next rows, float32 (rows, d)."""
+        if self._buffer.shape != block.shape:
+            self._buffer = torch.empty_like(block)
+        folded = self._folding.reader(block, out=self._buffer)
+        norms = torch.linalg.vector_norm(folded, dim=1).numpy()
+        self._total += torch.mv(folded.T, torch.ones(folded.shape[0]))
+        self._norms.append(norms)
+        self._merge(norms, folded)
+        self._row += block.shape[0]
+
+    def _merge(self, norms: np.ndarray, folded: torch.Tensor) -> None:
+        """Keep the strongest of those kept and those new; ties go to the earlier unit."""
+        kept = self._index.size
+        chosen = _largest(np.concatenate([self._strength, norms]), self._keep)
+        old, new = chosen[chosen < kept], chosen[chosen >= kept] - kept
+        if new.size:
+            self._rows = torch.cat([self._rows[torch.from_numpy(old)], folded[torch.from_numpy(new)]])
+            self._index = np.concatenate([self._index[old], new + self._row])
+            self._strength = np.concatenate([self._strength[old], norms[new]])
 
     @property
     def chosen(self) -> ChosenUnits:
         """The units kept at the end."""
-        cosine = self._cosines[0] if self._cosines else np.empty(0, dtype=np.float32)
-        return ChosenUnits(self._expert, self._index, cosine, self._gate, self._up, self._sum)
+        norms = np.concatenate(self._norms) if self._norms else np.empty(0, dtype=np.float32)
+        return ChosenUnits(self._expert, self._index, self._strength, norms, self._rows, self._total)
 
 
-def plain_units(folding: Folding, up: torch.Tensor, down: torch.Tensor, keep: int, expert: int) -> ChosenUnits:
-    """Choose the units of an MLP without a gate by |cos(up, down)|.
+class RowPicker:
+    """Collects chosen rows of another matrix with the same units, folded."""
 
-    Args:
-        folding: Of the norm before the MLP.
-        up: (I, d), any float dtype.
-        down: (d, I), any float dtype.
-        keep: N.
-        expert: Expert, -1 in dense layers.
-    """
-    cosines, total = [], torch.zeros(up.shape[1], dtype=torch.float64)
-    for start in range(0, up.shape[0], 128):
-        u = folding.reader(up[start : start + 128].to(torch.float32))
-        d = folding.writer(down[:, start : start + 128].to(torch.float32).T)
-        scale = u.norm(dim=1) * d.norm(dim=1)
-        cosines.append(((u * d).sum(1) / torch.where(scale > 0, scale, torch.ones_like(scale))).numpy())
-        total += u.sum(dim=0)
-    cosine = np.concatenate(cosines) if cosines else np.empty(0, dtype=np.float32)
-    index = _largest(cosine, keep)
-    return ChosenUnits(
-        expert, index, cosine, folding.reader(up[torch.from_numpy(index)].to(torch.float32)), None, total
-    )
+    def __init__(self, folding: Folding, index: np.ndarray, width: int) -> None:
+        self._folding, self._index = folding, index
+        self._rows = torch.zeros(index.size, width)
+        self._row = 0
+
+    def update(self, block: torch.Tensor) -> None:
+        """Take the next rows, float32 (rows, d)."""
+        low, high = np.searchsorted(self._index, (self._row, self._row + block.shape[0]))
+        if high > low:
+            self._rows[low:high] = block[torch.from_numpy(self._index[low:high] - self._row)]
+        self._row += block.shape[0]
+
+    @property
+    def value(self) -> torch.Tensor:
+        """float32 (N, d)."""
+        return self._folding.reader(self._rows)
 
 
-def _largest(cosine: np.ndarray, keep: int) -> np.ndarray:
-    """Ascending indices of the ``keep`` largest magnitudes; ties go to the earlier unit."""
-    if cosine.size <= keep:
-        return np.arange(cosine.size, dtype=np.int64)
-    return np.sort(np.argsort(-np.abs(cosine), kind="stable")[:keep]).astype(np.int64)
+def _largest(strength: np.ndarray, keep: int) -> np.ndarray:
+    """Ascending indices of the ``keep`` largest values; ties go to the earlier one."""
+    if strength.size <= keep:
+        return np.arange(strength.size, dtype=np.int64)
+    return np.sort(np.argsort(-strength, kind="stable")[:keep]).astype(np.int64)
 
 
 @dataclass(frozen=True)
 class UnitVectors:
-    """Chosen units with their folded down columns (N, d)."""
+    """Chosen units with the folded vectors of their other matrices.
+
+    Attributes:
+        units: The choice, and the leading rows.
+        up: float32 (N, d), None in plain MLPs.
+        down: float32 (N, d) down columns.
+    """
 
     units: ChosenUnits
+    up: torch.Tensor | None
     down: torch.Tensor
 
 
 def pool(parts: list[UnitVectors], keep: int) -> list[UnitVectors]:
-    """The ``keep`` units with the largest choosing cosines over all experts, expert by expert."""
-    strength = np.concatenate([np.abs(p.units.cosine[p.units.index]) for p in parts])
-    chosen = set(_largest(strength, keep).tolist())
-    kept, start = [], 0
+    """The ``keep`` strongest units over all experts, expert by expert."""
+    chosen, kept, start = _largest(np.concatenate([p.units.strength for p in parts]), keep), [], 0
     for part in parts:
-        size = part.units.index.size
-        local = np.array([i for i in range(size) if start + i in chosen], dtype=np.int64)
-        rows, units, start = torch.from_numpy(local), part.units, start + size
-        up = None if units.up is None else units.up[rows]
-        cut = ChosenUnits(units.expert, units.index[local], units.cosine, units.gate[rows], up, units.gate_sum)
-        kept.append(UnitVectors(cut, part.down[rows]))
+        units = part.units
+        local = chosen[(chosen >= start) & (chosen < start + units.index.size)] - start
+        start += units.index.size
+        rows = torch.from_numpy(local)
+        cut = replace(units, index=units.index[local], strength=units.strength[local], rows=units.rows[rows])
+        kept.append(UnitVectors(cut, None if part.up is None else part.up[rows], part.down[rows]))
     return kept
 
 
@@ -137,29 +143,36 @@ def invariants(parts: list[UnitVectors], probes: dict[str, torch.Tensor]) -> Uni
         parts: Per expert (one part for a dense layer).
         probes: Basis to float32 (d, k). Up and down rows are probed in the first basis only.
     """
-    gate = torch.cat([p.units.gate for p in parts])
+    lead = torch.cat([p.units.rows for p in parts])
     down = torch.cat([p.down for p in parts])
-    gated = all(p.units.up is not None for p in parts)
-    up = torch.cat([p.units.up for p in parts if p.units.up is not None]) if gated else None
-    spread = np.concatenate([p.units.cosine for p in parts])
-    centre = torch.stack([p.units.gate_sum for p in parts]).sum(0) / max(1, spread.size)
-    width = gate.shape[1]
-    signed_up, signed_down, triples = _signed(gate, up, down)
-    first = next(iter(probes), None)
-    order = {} if first is None else {first: probes[first]}
-    zeros = torch.zeros(gate.shape[0])
-    norms = torch.stack([gate.norm(dim=1) if gated else zeros, _norms(up if up is not None else gate), _norms(down)], 1)
+    ups = [p.up for p in parts if p.up is not None]
+    up = torch.cat(ups) if len(ups) == len(parts) else None
+    norms = np.concatenate([p.units.norms for p in parts])
+    centre = torch.stack([p.units.total for p in parts]).sum(0) / max(1, norms.size)
+    signed_up, signed_down, triples = _signed(lead, up, down)
+    first = dict(list(probes.items())[:1])
+    sizes = [
+        torch.zeros(lead.shape[0]) if up is None else _norms(lead),
+        _norms(lead if up is None else up),
+        _norms(down),
+    ]
     return UnitInvariants(
-        count=int(spread.size),
+        count=int(norms.size),
         expert=np.concatenate([np.full(p.units.index.size, p.units.expert, dtype=np.int32) for p in parts]),
         index=np.concatenate([p.units.index for p in parts]).astype(np.int32),
-        triples=(triples * np.sqrt(width)).to(torch.float16).numpy(),
-        norms=norms.to(torch.float32).numpy(),
-        gate={basis: unit_rows((gate - centre.to(torch.float32)) @ p) for basis, p in probes.items()},
-        up={} if signed_up is None else {basis: unit_rows(signed_up @ p) for basis, p in order.items()},
-        down={basis: unit_rows(signed_down @ p) for basis, p in order.items()},
-        spread=quantiles(np.abs(spread) * np.sqrt(width)),
+        triples=(triples * np.sqrt(lead.shape[1])).to(torch.float16).numpy(),
+        norms=torch.stack(sizes, dim=1).numpy(),
+        gate={basis: unit_rows((lead - centre.to(torch.float32)) @ p) for basis, p in probes.items()},
+        up={} if signed_up is None else {basis: unit_rows(signed_up @ p) for basis, p in first.items()},
+        down={basis: unit_rows(signed_down @ p) for basis, p in first.items()},
+        spread=_spread(norms),
     )
+
+
+def _spread(norms: np.ndarray) -> np.ndarray:
+    """Quantiles of the norms over their median."""
+    found = quantiles(norms)
+    return found / found[4] if found[4] > 0 else found
 
 
 def _signed(

@@ -24,13 +24,16 @@ from fingerprint.sketch import keyed
 
 SIZES = (8, 12, 16, 20, 24, 32, 48, 64)
 """Sides a sketch may have; 64 is what one keyed word can feed."""
+LARGE, FEW_COLUMNS = 1 << 27, 16
 VECTOR_SIZE = 64
 PRECISE_BELOW = 8
 """Matrices with fewer rows or columns than this many sketch sides are multiplied in float64."""
 DEPENDENT_BELOW = 1e-4
 """Squared distance to earlier sign vectors, over the squared length, from which a vector counts as a new direction."""
-CACHED_COLUMNS = 1 << 16
-"""Longest row whose signs are kept in memory; longer ones are made chunk by chunk."""
+CHUNK = 1 << 16
+"""Columns multiplied at a time; also keeps counts exact in float32."""
+CACHED = 1 << 18
+"""Entries of the sign vectors kept in memory; a hostile shape cannot make them longer."""
 
 
 @dataclass(frozen=True)
@@ -46,69 +49,68 @@ class Frame:
     rank: int
 
 
-class Projection:
-    """The signs of one key, shared by all tensors and threads of a scan.
+class Signs:
+    """The sign vectors of one side ("row" or "column"), shared by all tensors and threads of a scan.
 
     Args:
         key: Secret key.
-        size: Side of the sketches, one of SIZES.
+        side: Domain the signs are drawn in.
+        count: Number of vectors, at most 64.
     """
 
-    def __init__(self, key: bytes, size: int) -> None:
-        self.key, self.size = key, size
+    def __init__(self, key: bytes, side: str, count: int) -> None:
+        self.count = count
+        self._key, self._side = key, side
         self._lock = threading.Lock()
-        self._columns: torch.Tensor = torch.empty(0, size)
-        self._rows: np.ndarray = np.empty((0, size), dtype=np.int8)
-        self._other: Projection | None = None
-        self._frames: dict[tuple[str, int], Frame] = {}
+        self._cached = torch.empty(0, count)
+        self._frames: dict[int, Frame] = {}
 
-    def of_size(self, size: int) -> Projection:
-        """The same signs with more or fewer columns (for vectors), shared by whoever asks."""
-        with self._lock:
-            if self._other is None or self._other.size != size:
-                self._other = Projection(self.key, size)
-            return self._other
-
-    def columns(self, start: int, stop: int) -> torch.Tensor:
-        """Rows ``start`` .. ``stop`` of B, float32 (stop - start, size)."""
-        if stop > CACHED_COLUMNS:
-            return torch.from_numpy(self._draw("column", start, stop).astype(np.float32))
-        if stop > self._columns.shape[0]:
+    def part(self, start: int, stop: int) -> torch.Tensor:
+        """Entries ``start`` .. ``stop`` of every vector, float32 (stop - start, count)."""
+        if stop > CACHED:
+            return self._draw(start, stop)
+        if stop > self._cached.shape[0]:
             with self._lock:
-                if stop > self._columns.shape[0]:
-                    grown = min(CACHED_COLUMNS, 1 << (stop - 1).bit_length())
-                    self._columns = torch.from_numpy(self._draw("column", 0, grown).astype(np.float32))
-        return self._columns[start:stop]
+                if stop > self._cached.shape[0]:
+                    self._cached = self._draw(0, min(CACHED, 1 << (stop - 1).bit_length()))
+        return self._cached[start:stop]
 
-    def rows(self, start: int, stop: int) -> np.ndarray:
-        """Columns ``start`` .. ``stop`` of A, transposed: int8 (stop - start, size)."""
-        if stop > self._rows.shape[0]:
-            with self._lock:
-                if stop > self._rows.shape[0]:
-                    grown = 1 << (stop - 1).bit_length()
-                    self._rows = self._draw("row", 0, grown)
-        return self._rows[start:stop]
-
-    def frame(self, side: str, length: int) -> Frame:
-        """The Gram-Schmidt transform of the signs of one side ("row" or "column") for a given length."""
+    def frame(self, length: int) -> Frame:
+        """The Gram-Schmidt transform of the vectors' first ``length`` entries."""
         with self._lock:
-            known = self._frames.get((side, length))
+            known = self._frames.get(length)
         if known is None:
-            known = _orthonormal(self._gram(side, length))
+            known = _orthonormal(self._gram(length))
             with self._lock:
-                self._frames[side, length] = known
+                self._frames[length] = known
         return known
 
-    def _gram(self, side: str, length: int) -> np.ndarray:
-        """Inner products of the sign vectors, float64 (size, size); exact, since counts stay far below 2^53."""
-        gram = np.zeros((self.size, self.size))
-        for start in range(0, length, CACHED_COLUMNS):
-            signs = self._draw(side, start, min(length, start + CACHED_COLUMNS)).astype(np.float32)
-            gram += signs.T @ signs
+    def _gram(self, length: int) -> np.ndarray:
+        """Inner products, float64 (count, count); exact, since counts stay far below 2^24 in a part."""
+        gram = np.zeros((self.count, self.count))
+        for start in range(0, length, CHUNK):
+            signs = self.part(start, min(length, start + CHUNK))
+            gram += (signs.T @ signs).numpy()
         return gram
 
-    def _draw(self, side: str, start: int, stop: int) -> np.ndarray:
-        return keyed.signs(keyed.words(self.key, f"linear/{side}", start, stop), self.size)
+    def _draw(self, start: int, stop: int) -> torch.Tensor:
+        words = keyed.words(self._key, f"linear/{self._side}", start, stop)
+        return torch.from_numpy(keyed.signs(words, self.count).astype(np.float32))
+
+
+class Projection:
+    """A and B of one key.
+
+    Args:
+        key: Secret key.
+        rows: Rows of the sketches.
+        columns: Columns of the sketches; as many as rows when not given.
+    """
+
+    def __init__(self, key: bytes, rows: int, columns: int | None = None) -> None:
+        self.left = Signs(key, "row", rows)
+        self.right = Signs(key, "column", rows if columns is None else columns)
+        self.vector = Signs(key, "column", VECTOR_SIZE)
 
 
 class MatrixSketch:
@@ -120,9 +122,10 @@ class MatrixSketch:
     """
 
     def __init__(self, projection: Projection, shape: tuple[int, int]) -> None:
-        self._projection, self._shape = projection, shape
-        self._precise = min(shape) < PRECISE_BELOW * projection.size
-        self._sum = np.zeros((projection.size, projection.size))
+        self._left, self._right, self._shape = projection.left, projection.right, shape
+        precise = min(shape) < PRECISE_BELOW * max(self._left.count, self._right.count)
+        self._dtype = torch.float64 if precise else torch.float32
+        self._sum = np.zeros((self._left.count, self._right.count))
         self._row = 0
 
     def update(self, block: torch.Tensor) -> None:
@@ -131,23 +134,19 @@ class MatrixSketch:
         Args:
             block: float32 (rows, n).
         """
-        count, width = block.shape
-        product = np.zeros((count, self._projection.size))
-        for start in range(0, width, CACHED_COLUMNS):
-            stop = min(width, start + CACHED_COLUMNS)
-            part, signs = block[:, start:stop], self._projection.columns(start, stop)
-            product += (
-                torch.mm(part.double(), signs.double()).numpy() if self._precise else torch.mm(part, signs).numpy()
-            )
-        left = self._projection.rows(self._row, self._row + count).astype(np.float64)
-        self._sum += left.T @ product
-        self._row += count
+        rows, width = block.shape
+        left = self._left.part(self._row, self._row + rows).to(self._dtype)
+        for start in range(0, width, CHUNK):
+            stop = min(width, start + CHUNK)
+            right = self._right.part(start, stop).to(self._dtype)
+            product = torch.mm(block[:, start:stop].to(self._dtype), right)
+            self._sum += torch.mm(left.T, product).numpy()
+        self._row += rows
 
     @property
     def value(self) -> np.ndarray:
-        """The sketch of all rows taken, float32 (size, size)."""
-        left = self._projection.frame("row", self._shape[0])
-        right = self._projection.frame("column", self._shape[1])
+        """The sketch of all rows taken, float32 (r, s)."""
+        left, right = self._left.frame(self._shape[0]), self._right.frame(self._shape[1])
         scale = _scale(self._shape[0], left.rank) * _scale(self._shape[1], right.rank)
         return np.asarray(scale * (left.transform @ self._sum @ right.transform.T), dtype=np.float32)
 
@@ -167,11 +166,11 @@ def sketch_vector(vector: np.ndarray, projection: Projection) -> np.ndarray:
         vector: float (n,).
         projection: The signs.
     """
-    total = np.zeros(projection.size)
-    for start in range(0, vector.size, CACHED_COLUMNS):
-        part = vector[start : start + CACHED_COLUMNS].astype(np.float64)
-        total += part @ projection.columns(start, start + part.size).numpy().astype(np.float64)
-    frame = projection.frame("column", vector.size)
+    signs, total = projection.vector, np.zeros(projection.vector.count)
+    for start in range(0, vector.size, CHUNK):
+        part = vector[start : start + CHUNK].astype(np.float64)
+        total += part @ signs.part(start, start + part.size).numpy().astype(np.float64)
+    frame = signs.frame(vector.size)
     return np.asarray(_scale(vector.size, frame.rank) * (frame.transform @ total), dtype=np.float32)
 
 
@@ -195,10 +194,17 @@ def shrink(sketch: np.ndarray, shape: Sequence[int]) -> np.ndarray:
     return np.asarray(block * np.sqrt(ratio)) if ratio > 0 else block
 
 
-def size_for(matrices: int, budget: int) -> int:
-    """Largest side whose float32 sketches of ``matrices`` matrices fit into ``budget`` bytes (never below SIZES[0])."""
-    fitting = [size for size in SIZES if 4 * size * size * max(1, matrices) <= budget]
-    return fitting[-1] if fitting else SIZES[0]
+def sides(matrices: int, elements: int, budget: int) -> tuple[int, int]:
+    """Rows and columns of the sketches of a model: as many as ``budget`` bytes allow for ``matrices`` of them.
+
+    Time goes with the columns alone, so models of over LARGE elements get the fewest that keep one vector register
+    busy, and rows instead.
+    """
+    each = budget // (4 * max(1, matrices))
+    if elements > LARGE:
+        return max([size for size in SIZES if size * FEW_COLUMNS <= each], default=SIZES[0]), FEW_COLUMNS
+    side = max([size for size in SIZES if size * size <= each], default=SIZES[0])
+    return side, side
 
 
 def _orthonormal(gram: np.ndarray) -> Frame:

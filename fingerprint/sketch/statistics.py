@@ -11,7 +11,7 @@ import torch
 
 from fingerprint.fingerprint import Lattice, Statistics
 
-SAMPLE_ELEMENTS = 1 << 18
+SAMPLE_ELEMENTS = 1 << 16
 """Matrices up to this size are seen whole; larger ones through keyed rows that hold about as many values."""
 MIN_SAMPLE_ROWS = 8
 LATTICE_ROWS = 8
@@ -19,14 +19,16 @@ LATTICE_GROUPS = 24
 GROUP_SIZES = (128, 64, 32)
 LEVELS = (7, 8, 15, 127, 128, 255)
 """Largest code of the usual schemes: int4 symmetric, int4 full, uint4, and the same for 8 bits."""
-COHERENT = 0.8
-"""Mean phase coherence from which values count as lying on a lattice. Null: below .45 for groups of 32."""
+COHERENT = 0.6
+"""Mean phase from which values count as lying on a lattice. The null is 0 with a deviation of .7 / sqrt(values)."""
+_LEAST_PHASES = 128
+_LEVELS = torch.tensor(LEVELS, dtype=torch.float32)[:, None, None]
 _CONSTANT = 1e-12
 """Variance over squared peak below which values count as constant."""
 _FEW_LEVELS = 0.5
 """Distinct over possible values, in the group that has most, up to which values count as few levels."""
-_MAX_ROW_VALUES = 1024
-_QUANTILES = np.linspace(0.0, 1.0, 9)
+_MAX_ROW_VALUES = 512
+_MAX_POOLED_VALUES = 1024
 
 
 def sample_rows(rows: int, columns: int) -> int:
@@ -37,10 +39,11 @@ def sample_rows(rows: int, columns: int) -> int:
 
 
 def quantiles(values: np.ndarray) -> np.ndarray:
-    """Quantiles 0, 1/8 .. 1, float32 (9,); zeros for no values."""
+    """Values at ranks 0, 1/8 .. 1, float32 (9,); zeros for no values."""
     if values.size == 0:
         return np.zeros(9, dtype=np.float32)
-    return np.quantile(values.astype(np.float64), _QUANTILES).astype(np.float32)
+    ranks = np.linspace(0, values.size - 1, 9).round().astype(np.int64)
+    return np.sort(values.astype(np.float32))[ranks]
 
 
 def summarise(row_norms: np.ndarray, sample: np.ndarray, columns: int, nonfinite: int = 0) -> Statistics:
@@ -57,12 +60,12 @@ def summarise(row_norms: np.ndarray, sample: np.ndarray, columns: int, nonfinite
     x = torch.from_numpy(np.ascontiguousarray(sample, dtype=np.float32)).reshape(-1)
     if not x.numel():
         return Statistics(norm, 0.0, 0.0, 0.0, 0.0, rows, nonfinite)
-    peak = float(x.abs().max())
+    peak = float(torch.linalg.vector_norm(x, torch.inf))
     scaled = x / peak if peak > 0 else x
-    mean = float(scaled.mean(dtype=torch.float64))
+    mean = float(scaled.sum()) / x.numel()
     squares = (scaled - mean).square_()
-    second = float(squares.mean(dtype=torch.float64))
-    fourth = float(squares.square_().mean(dtype=torch.float64))
+    second = float(squares.sum()) / x.numel()
+    fourth = float(torch.linalg.vector_norm(squares)) ** 2 / x.numel()
     kurtosis = fourth / second**2 - 3.0 if second > _CONSTANT else 0.0
     zeros = 1.0 - int(torch.count_nonzero(x)) / x.numel()
     return Statistics(norm, mean * peak, kurtosis, peak, zeros, rows, nonfinite)
@@ -76,14 +79,14 @@ def lattice(sample: np.ndarray) -> Lattice:
     code c by at most c / 512 steps, which leaves the phases together.
 
     Args:
-        sample: float32 (rows, n); the first rows are used.
+        sample: float32 (rows, n); up to LATTICE_ROWS of them are used.
     """
-    rows = sample[: LATTICE_ROWS * 4 : 4] if sample.shape[0] >= LATTICE_ROWS * 4 else sample[:LATTICE_ROWS]
+    rows = sample[_spread(sample.shape[0], LATTICE_ROWS)]
     evidence = np.full(9, np.nan, dtype=np.float32)
     if rows.size == 0:
         return Lattice(0, "", evidence)
-    pooled = rows.reshape(-1)
-    counts = {"tensor": _distinct(pooled[None, :]), "row": _distinct(rows)}
+    wide = rows[:, :_MAX_POOLED_VALUES]
+    counts = {"tensor": _distinct(wide.reshape(1, -1)), "row": _distinct(wide)}
     coherence = {"row": _coherence(_evenly(rows, _MAX_ROW_VALUES))}
     for size in GROUP_SIZES:
         groups = _groups(rows, size)
@@ -121,39 +124,38 @@ def _decide(counts: _Counts, coherence: _Coherences) -> tuple[int, str]:
 
 
 def _distinct(groups: np.ndarray | None) -> tuple[int, float] | None:
-    """Most distinct non-zero values of a group, and the median share of distinct among its non-zero values."""
+    """Most distinct non-zero values of a group, and the largest share of distinct among a group's non-zero values."""
     if groups is None or groups.size == 0:
         return None
-    most, shares = 0, []
-    for group in groups:
-        values = group[group != 0]
-        if values.size * 2 < group.size or values.size < 16:
-            continue
-        distinct = np.unique(values).size
-        most = max(most, distinct)
-        shares.append(distinct / values.size)
-    return (most, float(np.max(shares))) if shares else None
+    ordered = np.sort(groups, axis=1)
+    nonzero = np.count_nonzero(ordered, axis=1)
+    steps = (np.diff(ordered, axis=1) != 0) & (ordered[:, 1:] != 0)
+    distinct = np.count_nonzero(steps, axis=1) + (ordered[:, 0] != 0)
+    usable = (nonzero >= 16) & (2 * nonzero >= groups.shape[1])
+    if not usable.any():
+        return None
+    return int(distinct[usable].max()), float((distinct[usable] / nonzero[usable]).max())
 
 
 def _coherence(groups: np.ndarray | None) -> tuple[float, int] | None:
-    """Best mean phase coherence over the levels, and the level; groups of under 16 non-zero values are skipped."""
-    if groups is None or groups.size == 0:
+    """Best mean of cos(2 pi value * level / largest) over the levels, and the level.
+
+    Values below half a step would have become zero, so zeros do not count and other such values count against.
+    Groups in which over half of the values are zero, or of under 16 columns, are skipped.
+    """
+    if groups is None or groups.shape[1] < 16:
         return None
-    keep = (groups != 0).sum(axis=1) * 2 >= groups.shape[1]
-    if groups.shape[1] < 16 or not keep.any():
+    nonzero = np.count_nonzero(groups, axis=1)
+    keep = 2 * nonzero >= groups.shape[1]
+    if keep.sum() * groups.shape[1] < _LEAST_PHASES:
         return None
     used = torch.from_numpy(np.ascontiguousarray(groups[keep]))
-    weight = (used != 0).to(torch.float32)
-    peak = used.abs().amax(dim=1, keepdim=True)
-    best, level = 0.0, 0
-    for candidate in LEVELS:
-        phase = used / peak * (2 * torch.pi * candidate)
-        real = (phase.cos() * weight).sum(1) / weight.sum(1)
-        imaginary = (phase.sin() * weight).sum(1) / weight.sum(1)
-        value = float(torch.hypot(real, imaginary).mean())
-        if value > best:
-            best, level = value, candidate
-    return best, level
+    codes = (used / torch.linalg.vector_norm(used, torch.inf, dim=1, keepdim=True))[None] * _LEVELS
+    zeros = torch.from_numpy(groups.shape[1] - nonzero[keep])
+    agreement = torch.where(codes.abs() < 0.5, -1.0, torch.cos(2 * torch.pi * codes))
+    means = (agreement.sum(dim=2) + zeros) / (groups.shape[1] - zeros)
+    best, level = means.mean(dim=1).max(dim=0)
+    return float(best), LEVELS[int(level)]
 
 
 def _groups(rows: np.ndarray, size: int) -> np.ndarray | None:

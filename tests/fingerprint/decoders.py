@@ -26,7 +26,7 @@ class Decoder:
     heads: int = 4
     kv_heads: int = 2
     layers: int = 2
-    units: int = 96
+    units: int = 160
     vocab: int = 200
     qk_norm: bool = False
 

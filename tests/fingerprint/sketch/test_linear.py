@@ -83,7 +83,8 @@ def test_keys_draw_other_signs() -> None:
 def test_rows_longer_than_the_cache(monkeypatch: pytest.MonkeyPatch) -> None:
     matrix = _random((5, 300), 0)
     whole = sketch_matrix(matrix, Projection(DEFAULT_KEY, 16))
-    monkeypatch.setattr(linear, "CACHED_COLUMNS", 64)
+    monkeypatch.setattr(linear, "CHUNK", 64)
+    monkeypatch.setattr(linear, "CACHED", 128)
     np.testing.assert_allclose(sketch_matrix(matrix, Projection(DEFAULT_KEY, 16)), whole, rtol=1e-4, atol=1e-5)
 
 
@@ -98,7 +99,20 @@ def test_vectors(size: int, seed: int) -> None:
         assert float((sketch**2).sum()) == pytest.approx(float((vector**2).sum()), rel=1e-4)
 
 
+def test_a_wide_and_a_square_sketch_share_a_block() -> None:
+    matrix = _random((300, 200), 0)
+    tall, square = (
+        sketch_matrix(matrix, Projection(DEFAULT_KEY, 32, 16)),
+        sketch_matrix(matrix, Projection(DEFAULT_KEY, 24)),
+    )
+    assert tall.shape == (32, 16)
+    first, second = common(tall, square)
+    assert first.shape == (24, 16)
+    np.testing.assert_allclose(first, second, atol=2e-6 * float(np.abs(square).max()))
+
+
 def test_budget() -> None:
-    assert linear.size_for(226, 480_000) == 20
-    assert linear.size_for(1, 480_000) == 64
-    assert linear.size_for(10**6, 480_000) == linear.SIZES[0]
+    assert linear.sides(226, 10**6, 480_000) == (20, 20)
+    assert linear.sides(226, 8 * 10**9, 480_000) == (32, 16)
+    assert linear.sides(1, 10**6, 480_000) == (64, 64)
+    assert linear.sides(10**6, 10**6, 480_000) == (linear.SIZES[0], linear.SIZES[0])

@@ -35,32 +35,32 @@ def test_unrelated_signs_are_a_coin_toss() -> None:
     assert 0.35 < flip_rate(first, second) < 0.65
 
 
-def _top(matrix: torch.Tensor, rows: int = 32) -> np.ndarray:
-    top = topk.TopIndices((matrix.shape[0], matrix.shape[1]), DEFAULT_KEY)
-    for start in range(0, matrix.shape[0], rows):
-        top.update(matrix[start : start + rows])
-    return top.indices
+def _top(matrix: torch.Tensor) -> np.ndarray:
+    return topk.top_indices(matrix.numpy(), np.arange(matrix.shape[0]), DEFAULT_KEY)
 
 
-@pytest.mark.parametrize("rows", [1, 7, 32, 256])
-def test_top_indices_are_exact_for_any_blocks(rows: int) -> None:
+def test_top_indices_are_exact() -> None:
     matrix = _random(0)
-    k = topk.size_of(matrix.numel())
-    expected = np.sort(torch.topk(matrix.abs().reshape(-1), k).indices.numpy())
-    np.testing.assert_array_equal(_top(matrix, rows), expected)
+    expected = np.sort(torch.topk(matrix.abs().reshape(-1), topk.size_of(matrix.numel())).indices.numpy())
+    np.testing.assert_array_equal(_top(matrix), expected)
 
 
-def test_growing_rows_do_not_overflow_the_candidates() -> None:
-    matrix = torch.arange(40_000, dtype=torch.float32).reshape(400, 100)
-    np.testing.assert_array_equal(_top(matrix), np.arange(40_000 - topk.size_of(40_000), 40_000))
+def test_sampled_rows_keep_their_place_in_the_matrix() -> None:
+    matrix, rows = _random(0), np.array([3, 10, 200])
+    found = topk.top_indices(matrix[torch.from_numpy(rows)].numpy(), rows, DEFAULT_KEY)
+    assert set(np.unique(found // matrix.shape[1])) <= set(rows.tolist())
+    flat = matrix.abs().reshape(-1).numpy()
+    rest = np.setdiff1d(np.arange(3 * 320), [], assume_unique=True)
+    assert flat[found].min() >= np.sort(flat.reshape(matrix.shape)[rows].reshape(-1))[rest.size - found.size]
 
 
-def test_ties_are_broken_alike_but_not_by_position() -> None:
-    first, second = torch.sign(_random(0)), torch.sign(_random(1))
-    np.testing.assert_array_equal(_top(first, 5), _top(first, 256))
-    assert _top(first).max() > first.numel() * 0.9
-    # Constant magnitudes leave nothing to tell them by: the sets agree because the keyed order does.
-    np.testing.assert_array_equal(_top(first), _top(second))
+def test_ties_are_broken_by_key_and_not_by_position() -> None:
+    signs = torch.sign(_random(0))
+    found = _top(signs)
+    assert found.max() > signs.numel() * 0.9
+    np.testing.assert_array_equal(found, _top(torch.sign(_random(1))))
+    other = topk.top_indices(signs.numpy(), np.arange(signs.shape[0]), b"another key")
+    assert np.intersect1d(found, other).size < 0.2 * found.size
 
 
 def test_minhash_estimates_jaccard_and_is_pinned() -> None:
