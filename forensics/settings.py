@@ -34,7 +34,7 @@ class Settings(BaseSettings):
         database: SQLAlchemy URL; empty means SQLite in the home. Secret, for it may hold a password.
         blobs: fsspec URL of the content-addressed store; empty means a folder in the home.
         busy_seconds: How long a writer waits for another one.
-        candidates: How many known models ``identify`` verifies.
+        candidates: How many known models the search proposes to ``identify``.
     """
 
     model_config = SettingsConfigDict(env_prefix="FORENSICS_", extra="forbid", frozen=True)

@@ -34,8 +34,12 @@ class DepthOption(StrEnum):
 
 def compare(
     context: typer.Context,
-    candidate: Annotated[str, typer.Argument(help="The model in question: checkpoint or fingerprint file.")],
-    reference: Annotated[str, typer.Argument(help="What it is held against: the same, or known:DIGEST.")],
+    candidate: Annotated[
+        str, typer.Argument(metavar="CANDIDATE", help="The model in question: checkpoint or fingerprint file.")
+    ],
+    reference: Annotated[
+        str, typer.Argument(metavar="REFERENCE", help="What it is held against: the same, or known:DIGEST.")
+    ],
     base: Annotated[str | None, typer.Option(help="A public model both may descend from.")] = None,
     depth: Annotated[
         DepthOption | None, typer.Option(help="Fingerprints alone, or both checkpoints (default where at hand).")
@@ -43,7 +47,10 @@ def compare(
     json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
     evidence: Annotated[Path | None, typer.Option(help="Write an evidence bundle to this file.")] = None,
 ) -> int:
-    """Say what CANDIDATE is to REFERENCE; exit 1 when it is a copy."""
+    """Say what CANDIDATE is to REFERENCE.
+
+    Exits 1 when it is a copy.
+    """
     if evidence is not None:
         check_file(evidence, option="--evidence")
     home = Home(context.obj)

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 def identify(
     context: typer.Context,
-    path: Annotated[str, typer.Argument(help="Checkpoint or fingerprint file.")],
+    path: Annotated[str, typer.Argument(metavar="PATH", help="Checkpoint or fingerprint file.")],
     top: Annotated[int, typer.Option(min=1, max=100, help="How many known models to show.")] = 5,
     depth: Annotated[
         DepthOption | None, typer.Option(help="Fingerprints alone, or also weights (default where at hand).")
@@ -42,7 +42,10 @@ def identify(
     json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
     evidence: Annotated[Path | None, typer.Option(help="Write an evidence bundle of the best match.")] = None,
 ) -> int:
-    """Say which known model PATH is, or comes from; exit 1 when it is a copy of somebody's earlier work."""
+    """Say which known model PATH is, or comes from.
+
+    Exits 1 when it is a copy of somebody's earlier work.
+    """
     if evidence is not None:
         check_file(evidence, option="--evidence")
     own = address.normalise(hotkey)[0] if hotkey is not None else None

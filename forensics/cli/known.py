@@ -24,7 +24,9 @@ Json = Annotated[bool, typer.Option("--json", help="Print one JSON document.")]
 @app.command("add")
 def add(
     context: typer.Context,
-    path: Annotated[str, typer.Argument(help="Checkpoint, fingerprint file, or owner/name@commit of the hub.")],
+    path: Annotated[
+        str, typer.Argument(metavar="PATH", help="Checkpoint, fingerprint file, or owner/name@commit of the hub.")
+    ],
     role: Annotated[
         Role | None, typer.Option(help="Whose it is: a public base, or a submission (default with --hotkey).")
     ] = None,
@@ -36,7 +38,10 @@ def add(
     label: Annotated[str | None, typer.Option(help="A name for people.")] = None,
     json: Json = False,
 ) -> int:
-    """Register a model, or another claim to one; the same claim twice is one claim."""
+    """Register a model, or another claim to one.
+
+    The same claim twice is one claim.
+    """
     reference = None if Path(path).expanduser().exists() else hub.parse(path)
     claim = Claim(
         role=role or (Role.SUBMISSION if hotkey else Role.BASE),
@@ -75,7 +80,7 @@ def list_(
 @app.command("remove")
 def remove(
     context: typer.Context,
-    digest: Annotated[str, typer.Argument(help="Content root, or its first digits (at least 8).")],
+    digest: Annotated[str, typer.Argument(metavar="DIGEST", help="Content root, or its first digits (at least 8).")],
     hotkey: Annotated[str | None, typer.Option(help="Withdraw only the claims of this hotkey.")] = None,
     reason: Annotated[str, typer.Option(help="Why; kept on record.")] = "",
     json: Json = False,

@@ -67,9 +67,11 @@ def main(arguments: list[str] | None = None) -> int:
     arguments = sys.argv[1:] if arguments is None else arguments
     as_json = "--json" in arguments
     try:
-        code = app(args=arguments, prog_name="forensics", standalone_mode=False)
+        code = _invoke(arguments)
         sys.stdout.flush()
-        return code if isinstance(code, int) else Exit.CLEAN
+        return code
+    except typer.Exit as done:  # --help
+        return done.exit_code
     except (ForensicsError, FingerprintError) as error:
         return _report(error, as_json=as_json)
     except _CLICK_ERROR as error:
@@ -87,6 +89,14 @@ def main(arguments: list[str] | None = None) -> int:
         if os.environ.get(DEBUG):
             raise
         return _report(_unforeseen(error), as_json=as_json)
+
+
+def _invoke(arguments: list[str]) -> int:
+    """The command's own exit code. Not through click's ``main``, which exits 1 (a finding) when a pipe breaks."""
+    command = typer.main.get_command(app)
+    with command.make_context("forensics", list(arguments)) as context:
+        code = command.invoke(context)
+    return code if isinstance(code, int) else Exit.CLEAN
 
 
 def run() -> None:

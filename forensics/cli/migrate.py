@@ -15,7 +15,10 @@ def migrate(
     context: typer.Context,
     json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
 ) -> int:
-    """Bring the database to the newest schema; harmless when it is there already."""
+    """Bring the database to the newest schema.
+
+    Harmless when it is there already.
+    """
     from ..store.migrate import upgrade
 
     before, after = upgrade(Home(context.obj).unprepared)

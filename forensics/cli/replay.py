@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 def replay(
-    evidence: Annotated[Path, typer.Argument(help="Evidence bundle.")],
+    evidence: Annotated[Path, typer.Argument(metavar="EVIDENCE", help="Evidence bundle.")],
     candidate: Annotated[str | None, typer.Option(help="The candidate's weights (full-depth results).")] = None,
     reference: Annotated[str | None, typer.Option(help="The reference's weights (full-depth results).")] = None,
     base: Annotated[str | None, typer.Option(help="The base's weights (full-depth results).")] = None,
@@ -31,7 +31,10 @@ def replay(
     ] = None,
     json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
 ) -> int:
-    """Recompute a result from its evidence bundle: the same bytes, or what differs."""
+    """Recompute a result from its evidence bundle.
+
+    Exits as the result did when it comes out the same to the byte, and 3 with what differs when it does not.
+    """
     data = _read(evidence)
     began = time.perf_counter()
     given = {"candidate": candidate, "reference": reference, "base": base}

@@ -18,7 +18,9 @@ if TYPE_CHECKING:
 
 
 def scan(
-    path: Annotated[str, typer.Argument(help="Checkpoint: a folder, a file, or owner/name@commit of the hub.")],
+    path: Annotated[
+        str, typer.Argument(metavar="PATH", help="Checkpoint: a folder, a file, or owner/name@commit of the hub.")
+    ],
     out: Annotated[Path | None, typer.Option(help="Write the fingerprint to this file.")] = None,
     json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
 ) -> int:
