@@ -77,7 +77,7 @@ class Weights:
         return View(kind.names[layer], shape, transpose=self.flipped)
 
 
-def attention(weights: Weights, shape: Shape, head_dim: int) -> Resolved:
+def attention(weights: Weights, shape: Shape, head_dim: int, claimed: int) -> Resolved:
     """Query, key, value and output among the attention's kinds.
 
     Query and key rows of equal index were trained against each other, and so were value rows and output columns.
@@ -86,12 +86,13 @@ def attention(weights: Weights, shape: Shape, head_dim: int) -> Resolved:
         weights: Where lines come from.
         shape: Assignment by shape with four separate matrices.
         head_dim: Width of a head; 0 to find it by values.
+        claimed: Width that the config claims, for when values do not say.
 
     Returns:
         Roles of all four.
     """
     orders = [order for order in permutations(shape.attention) if _attention_fits(order, shape)]
-    width = head_dim or head_width(weights, _keys(orders))
+    width = head_dim or head_width(weights, _keys(orders)) or claimed
     group = shape.query_rows // shape.key_rows
     scores = {order: _attention_score(weights, order, width, group) for order in orders}
     best = max(scores.values())

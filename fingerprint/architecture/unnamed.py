@@ -92,7 +92,6 @@ def _place_attention(draft: Draft, weights: Weights, shape: Shape, hints: Hints,
         "norm_length": per_head[0].shape[0] if per_head else 0,
     }
     heads, notes = solve_heads(hints, **sizes)
-    draft.notes += notes
     if shape.fused_attention:
         fused, out = shape.attention
         draft.place(out, Held((Role.OUT,)), flipped=shape.flipped)
@@ -100,11 +99,15 @@ def _place_attention(draft: Draft, weights: Weights, shape: Shape, hints: Hints,
         draft.place(fused, Held(FUSED, rows), flipped=shape.flipped)
         draft.notes.append("fused projection taken as stacked")
     else:
-        draft.accept(resolve.attention(weights, shape, heads.head_dim), flipped=shape.flipped)
+        certain = heads.head_dim if per_head else 0
+        draft.accept(resolve.attention(weights, shape, certain, heads.head_dim), flipped=shape.flipped)
     if per_head:
         draft.accept(resolve.by_words(per_head, (Role.QUERY_NORM, Role.KEY_NORM)))
-    if not heads.head_dim and (width := clear_width(width_scores(weights.checkpoint, draft.slots, weights.layers))):
-        heads, _ = solve_heads(replace(hints, heads=0, head_dim=width), **sizes)
+    elif width := clear_width(width_scores(weights.checkpoint, draft.slots, weights.layers)):
+        if heads.head_dim not in (0, width):
+            draft.notes.append(f"config contradicts values: head_dim got {heads.head_dim}, expected {width}")
+        heads, notes = solve_heads(replace(hints, heads=0, head_dim=width), **sizes)
+    draft.notes += notes
     return heads
 
 
