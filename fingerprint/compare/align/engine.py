@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from dataclasses import replace
 
 import torch
 
-from fingerprint.architecture.interface import Positions, Role, Slot
+from fingerprint.architecture.interface import Layout, Positions, Role, Slot
 
 from .alignment import Alignment, Witness
 from .biases import align_biases
@@ -75,13 +76,16 @@ def coverage(found: Alignment, reference: Canonical) -> float:
 
 def align_roles(candidate: Canonical, reference: Canonical) -> Alignment:
     """``align`` with roles taken as they are."""
-    c, r = Side(candidate.layout, dict(candidate.tensors)), Side(reference.layout, dict(reference.tensors))
+    layout = _same_heads(candidate, reference)
+    c, r = Side(layout, dict(candidate.tensors)), Side(reference.layout, dict(reference.tensors))
     witness, done = Witness(), set[str]()
     tied = tie(c, r)
     done |= match_vocabulary(c, r, (candidate.tokens, reference.tokens), witness)
     start = dict(c.tensors), dict(r.tensors)
     words = _basis(c, r, witness)
+    unscaled = dict(c.tensors)
     scale = _provisional_scale(c, r)
+    scaled = {id(x): unscaled[s] for s, x in c.tensors.items() if x is not unscaled[s]}
     layer_map, likeness = map_layers(c, r)
     if words and max(likeness.values(), default=0.0) < SAME_LAYER:
         c.tensors, r.tensors = start
@@ -97,11 +101,27 @@ def align_roles(candidate: Canonical, reference: Canonical) -> Alignment:
     done |= fold_moved(c, r, witness)
     done |= centre_moved(c, r)
     done |= _biases(c, r, witness)
-    done |= _settle_scale(c, r, scale, witness)
+    settled = _settle_scale(c, r, scale, witness)
+    if not settled and scale != 1.0:
+        _scale_back(c, scale, scaled)
+    done |= settled
     done |= unshift(c, r, witness)
     if tied is not None and heads_related(c, r):
         done.add(tied)
     return outcome(candidate, reference, (c, r), done, layer_map, dropped, witness)
+
+
+def _same_heads(candidate: Canonical, reference: Canonical) -> Layout:
+    """The candidate's layout, with the reference's heads where its own projections could be cut into them.
+
+    The number of heads is a claim of the config, which a copier may drop or falsify.
+    """
+    ours, theirs = candidate.layout.dims, reference.layout.dims
+    shapes = [{m.tensors[s].shape for s in m.tensors if s.role is Role.QUERY} for m in (candidate, reference)]
+    if ours.head_dim == theirs.head_dim or shapes[0] != shapes[1]:
+        return candidate.layout
+    dims = replace(ours, head_dim=theirs.head_dim, heads=theirs.heads, kv_heads=theirs.kv_heads)
+    return replace(candidate.layout, dims=dims, rotary_dim=reference.layout.rotary_dim)
 
 
 def _basis(c: Side, r: Side, witness: Witness) -> set[str]:
@@ -172,8 +192,18 @@ def _settle_scale(c: Side, r: Side, scale: float, witness: Witness) -> set[str]:
     if reads < 0.5 * size and rest < 0.25 * size and (after < 0.5 * before or (size > 0.02 and after < 0.9 * before)):
         witness.residual_scale = scale
         return {"rescaled:residual"}
-    rescale(c, 1.0 / scale)
     return set()
+
+
+def _scale_back(c: Side, scale: float, scaled: dict[int, torch.Tensor]) -> None:
+    """Take the provisional scale back, in place; tensors that nothing else changed are the very ones that came in."""
+    touched = {s: x for s, x in c.tensors.items() if id(x) not in scaled}
+    for slot, x in c.tensors.items():
+        if id(x) in scaled:
+            c.tensors[slot] = scaled[id(x)]
+    changed = Side(c.layout, touched)
+    rescale(changed, 1.0 / scale)
+    c.tensors.update(changed.tensors)
 
 
 def _median(values: list[float]) -> float:

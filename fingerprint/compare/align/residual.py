@@ -103,9 +103,15 @@ def turn_others(candidate: Side, reference: Side, by: Turn) -> None:
 
 
 def rescale(side: Side, factor: float) -> None:
-    """Divide everything that adds to the residual stream by ``factor``, in place."""
+    """Divide everything that adds to the residual stream by ``factor``, in place.
+
+    A tied head is divided with the embedding, so the last norm makes up for it.
+    """
     for slot in side.slots(*TABLES, *WRITERS, *RESIDUAL_VECTORS):
         side.tensors[slot] = side.tensors[slot] / factor
+    if side.layout.tied:
+        for slot in side.slots(Role.FINAL_NORM, Role.FINAL_NORM_BIAS):
+            side.tensors[slot] = side.tensors[slot] * factor
 
 
 def find_turn(candidate: Side, reference: Side) -> Turn | None:

@@ -19,6 +19,8 @@ from .units import AGREEMENT, DECISIVE, ROUNDING, WORTHWHILE, agreement
 _MATTERS = 1e-3
 _UNALIKE = 0.5
 _NEAR_ONE = 0.1
+_SCALED = 0.05
+"""One factor up to this on all heads of a tensor is a tensor that was scaled (|log|)."""
 
 
 def as_complex(heads: torch.Tensor, rotary: int) -> torch.Tensor:
@@ -168,7 +170,7 @@ def _head_scales(candidate: Attention, reference: Attention, witness: Witness) -
         own = float((factor / factor.median()).log().abs().max())
         if before <= ROUNDING or spread < 1e-4:
             continue
-        if after < DECISIVE * before and (own > 0.25 * spread or spread > _NEAR_ONE):
+        if after < DECISIVE * before and (own > 0.25 * spread or spread > _SCALED):
             eye = torch.eye(candidate.head_dim).repeat(len(factor), 1, 1)
             candidate.map_rows(role, eye / factor[:, None, None])
             witness.scales[f"{role.value}-heads:{reference.layer}"] = factor
