@@ -12,11 +12,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
-import numpy as np
-
 from benchmarks.gauntlet import attacks, rivals
 from benchmarks.gauntlet.families import Family
-from benchmarks.gauntlet.honest import ancestors, pairs, relation_truth
+from benchmarks.gauntlet.honest import ancestors, pairs
 from benchmarks.gauntlet.scenes import BASE, Stage, stages
 from fingerprint.checkpoint import open_checkpoint
 from fingerprint.compare import Comparison, Depth, Source, compare
@@ -111,14 +109,14 @@ def honest_outcomes(known: Known, depths: tuple[Depth, ...]) -> Iterator[Outcome
         for depth in depths:
             said, seconds = _timed(ours, theirs, base=base, depth=depth)
             yield Outcome(
-                known.family.name, "honest", _pair_kind(candidate.name, reference.name, models), candidate.name,
+                known.family.name, "honest", pair_kind(candidate.name, reference.name, models), candidate.name,
                 reference.name, depth.value, truth.relation.value, tuple(r.value for r in truth.accepted), False,
                 said.relation.value, None, said.false_accusation_probability, seconds, said.transforms,
                 dict(said.statistics), plain,
             )  # fmt: skip
 
 
-def _pair_kind(candidate: str, reference: str, models: Mapping[str, object]) -> str:
+def pair_kind(candidate: str, reference: str, models: Mapping[str, object]) -> str:
     """Table row of an honest pair: kinds of both, and how they are related."""
     a, b = models[candidate], models[reference]
     line_a, line_b = ancestors(a, models), ancestors(b, models)  # type: ignore[arg-type]
@@ -189,11 +187,3 @@ def _timed(candidate: Source, reference: Source, **options: object) -> tuple[Com
     started = time.perf_counter()
     said = compare(candidate, reference, **options)  # type: ignore[arg-type]
     return said, time.perf_counter() - started
-
-
-def quantiles(values: list[float]) -> list[float]:
-    """Five-number summary."""
-    return [float(v) for v in np.quantile(values, [0, 0.01, 0.5, 0.99, 1])] if values else []
-
-
-__all__ = ["Known", "Outcome", "attack_outcomes", "honest_outcomes", "quantiles", "relation_truth"]

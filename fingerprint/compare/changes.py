@@ -9,8 +9,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
+from functools import partial
 
 import torch
+
+FIRST_ROWS, PROMISING = 4, 0.8
+"""Rows on which every scheme is tried first, and what it must reproduce there to be tried on more."""
 
 SAMPLE_ROWS = 64
 """Rows looked at when a lattice is tried; schemes act row by row or group by group, so any rows will do."""
@@ -32,19 +36,48 @@ def quantised(candidate: torch.Tensor, reference: torch.Tensor, *, dtype: torch.
     if candidate.ndim != 2 or torch.equal(candidate, reference):
         return None
     peak = float(reference.abs().max())
+    few = max(1, candidate.shape[0] // FIRST_ROWS)
+    likely = {
+        i
+        for i, (_, made) in enumerate(_schemes(reference[::few], peak))
+        if _reproduced(made, candidate[::few], dtype) >= PROMISING
+    }
+    if not likely:
+        return None
     step = max(1, candidate.shape[0] // SAMPLE_ROWS)
-    c, r = candidate[::step], reference[::step]
     best: tuple[float, str | None] = (REPRODUCED, None)
-    for name, made in _schemes(r, peak):
-        stored = made.to(dtype).float()
-        tolerance = r.abs().amax() * 1e-6
-        same = float(((stored - c).abs() <= tolerance + c.abs() * _EPS.get(dtype, 1e-6)).float().mean())
-        if same >= best[0] + (0.0 if best[1] is None else 1e-9):
+    for i, (name, made) in enumerate(_schemes(reference[::step], peak)):
+        same = _reproduced(made, candidate[::step], dtype) if i in likely else 0.0
+        if same > best[0] or (same == best[0] and best[1] is None):
             best = (same, name)
     return best[1]
 
 
+def _reproduced(made: torch.Tensor, candidate: torch.Tensor, dtype: torch.dtype) -> float:
+    """Fraction of entries that a scheme reproduces, up to one rounding of ``dtype``."""
+    room = made.abs().amax() * 1e-6 + candidate.abs() * _EPS.get(dtype, 1e-6)
+    return float(((made.to(dtype).float() - candidate).abs() <= room).float().mean())
+
+
+CASTS = {"f16": (torch.float16,), "bf16": (torch.bfloat16,), "f16-bf16": (torch.float16, torch.bfloat16)}
+
+
+def cast(candidate: torch.Tensor, reference: torch.Tensor) -> str | None:
+    """The dtype through which ``reference`` was rounded to give ``candidate``, entry by entry; None if none does."""
+    for name, dtypes in CASTS.items():
+        x = reference
+        for dtype in dtypes:
+            x = x.to(dtype)
+        if torch.equal(x.float(), candidate.float()):
+            return name.split("-")[0]
+    return None
+
+
 _EPS = {torch.bfloat16: 2.0**-8, torch.float16: 2.0**-11}
+
+
+def _symmetric(x: torch.Tensor, top: int) -> torch.Tensor:
+    return _round(x, x.abs().amax(-1, keepdim=True) / top, top)
 
 
 def _schemes(r: torch.Tensor, peak: float) -> Iterator[tuple[str, torch.Tensor]]:
@@ -55,8 +88,8 @@ def _schemes(r: torch.Tensor, peak: float) -> Iterator[tuple[str, torch.Tensor]]
         yield f"int{bits}", _round(r, row / top, top)
         yield f"int{bits}", _round(r, torch.full_like(row, peak / top), top)
         yield f"int{bits}", _affine(r, bits)
-        yield from _grouped(r, f"int{bits}", lambda x, t=top: _round(x, x.abs().amax(-1, keepdim=True) / t, t))
-        yield from _grouped(r, f"int{bits}", lambda x, b=bits: _affine(x, b))
+        yield from _grouped(r, f"int{bits}", partial(_symmetric, top=top))
+        yield from _grouped(r, f"int{bits}", partial(_affine, bits=bits))
     yield "fp8", r.clamp(-448, 448).to(torch.float8_e4m3fn).float()
     yield "fp8", (r / (row / 448)).clamp(-448, 448).to(torch.float8_e4m3fn).float() * (row / 448)
     if peak > 0:
@@ -101,7 +134,8 @@ def _nf4(x: torch.Tensor) -> torch.Tensor:
     book = torch.tensor(NF4)
     scale = x.abs().amax(-1, keepdim=True).clamp_min(1e-30)
     middle = (book[1:] + book[:-1]) / 2
-    return book[torch.bucketize((x / scale).contiguous(), middle)] * scale
+    codes: torch.Tensor = book[torch.bucketize((x / scale).contiguous(), middle)]
+    return codes * scale
 
 
 LATTICE_CODES = {"int4": 16, "int8": 256}

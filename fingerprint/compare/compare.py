@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from fingerprint.compare import full, sketch
+import fingerprint.compare.full as full
+import fingerprint.compare.sketch as sketch
 from fingerprint.compare.calibration import Calibration, load_calibration
 from fingerprint.compare.content import identity, packaging
 from fingerprint.compare.decide import decide

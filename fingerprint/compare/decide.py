@@ -47,7 +47,7 @@ class Learned:
     """How much learning the remaining changes show, over all channels they were measured by.
 
     Attributes:
-        score: Log of the mean coherence z over changed matrices, floored at 0 (z <= 1: none); the largest channel's.
+        score: Log of the mean coherence z over changed matrices, floored at chance; the largest channel's.
         accusation: Probability that a learned change shows as little coherence; the largest channel's.
         certain: Whether some channel shows at least the least coherence of any honest change in calibration.
         matrices: Number of changed matrices it rests on.
@@ -65,13 +65,12 @@ class Learned:
 
 def learned(changes: Sequence[SlotChange], calibration: Calibration) -> Learned:
     """Aggregate coherence over matrices that still differ beyond an exact zero, channel by channel."""
-    live = _telling([c for c in changes if c.residual > NEGLIGIBLE and c.coherence.effective > 0.0])
+    live = telling(changes)
     if not live:
         return Learned(0.0, 1.0, False, 0, 0.0, 0.0)
-    score, accusation, certain = 0.0, 0.0, False
+    score, accusation, certain = math.log(CHANCE), 0.0, False
     for channel in sorted({c.channel for c in live}):
-        z = float(np.mean([c.coherence.z for c in live if c.channel == channel]))
-        here, tail = math.log(max(z, 1.0)), calibration.tail(channel)
+        here, tail = channel_score([c for c in live if c.channel == channel]), calibration.tail(channel)
         score, accusation = max(score, here), max(accusation, tail.below(here))
         certain |= here >= tail.least
     cut = calibration.thresholds["coherent"]
@@ -93,14 +92,31 @@ TABLE_MATTERS = 3.0
 near-copies of one another (tokens hardly met in training), and these round alike without having learned anything."""
 
 
-def _telling(live: Sequence[SlotChange]) -> list[SlotChange]:
-    """The changes that can tell drawn from learned."""
+STRAY_UNDONE = 0.15
+"""Share of matrices that may look coherent after a change of gauge was undone: factors near a power of two round in
+patterns. In the reference's own gauge not one may, or training of a single layer could hide under noise."""
+
+
+def telling(changes: Sequence[SlotChange]) -> list[SlotChange]:
+    """The changes that can tell drawn from learned: more than nothing, and no vocabulary tables beside matrices."""
+    live = [c for c in changes if c.residual > NEGLIGIBLE and c.coherence.effective > 0.0]
     inner = [c for c in live if c.slot.role not in TABLES]
-    if len(inner) < 4:
-        return list(live)
+    if len(inner) < TABLES_APART:
+        return live
     usual = float(np.median([c.residual for c in inner]))
     return [c for c in live if c.slot.role not in TABLES or c.residual > TABLE_MATTERS * usual]
 
+
+def channel_score(changes: Sequence[SlotChange]) -> float:
+    """Log of the mean coherence z of changes measured by one channel, with a floor where z is no more than chance."""
+    return math.log(max(float(np.mean([c.coherence.z for c in changes])), CHANCE))
+
+
+CHANCE = 0.5
+"""Mean z that chance alone gives a handful of matrices; below it all scores are equal."""
+
+TABLES_APART = 4
+"""Other matrices that must have changed for vocabulary tables to be left out."""
 
 TABLES = (Role.EMBED, Role.HEAD)
 
@@ -123,7 +139,9 @@ def decide(evidence: Evidence, calibration: Calibration) -> Comparison:
             Relation.PARTIAL, 0.99, 1.0,
             f"{coverage:.0%} of the candidate's parameters come from the reference: {_names(evidence)}.",
         )  # fmt: skip
-    if all(c.relative <= NEGLIGIBLE for c in (*evidence.changes, *evidence.vectors)):
+    if all(c.residual <= NEGLIGIBLE for c in evidence.changes) and all(
+        c.relative <= (NEGLIGIBLE if evidence.exact_gauge else 10 * NEGLIGIBLE) for c in evidence.vectors
+    ):
         return answer.untouched()
     merged = _merged(evidence)
     if merged is not None:
@@ -136,7 +154,8 @@ class _Answer:
 
     def __init__(self, evidence: Evidence, calibration: Calibration) -> None:
         self.evidence, self.calibration = evidence, calibration
-        self.learned = learned(evidence.changes, calibration)
+        changed = learned(evidence.changes, calibration)
+        self.learned = changed if changed.matrices else learned(evidence.stacks, calibration)
 
     def say(
         self, relation: Relation, confidence: float, accusation: float, why: str, *,
@@ -167,6 +186,11 @@ class _Answer:
 
     def untouched(self) -> Comparison:
         e = self.evidence
+        names = [n for n in change_names(e) if not n.startswith(("noise", "sparse-noise", "adapter"))]
+        if names:
+            return self.say(
+                Relation.PERTURBED, 1.0, 0.0, f"Exactly the reference with {', '.join(names)}.", transforms=names
+            )
         symmetric = [t for t in e.transforms if t in SYMMETRIES]
         if symmetric:
             return self.say(
@@ -187,9 +211,12 @@ class _Answer:
         """Whole, different, not a mixture: was the change drawn, or learned?"""
         accusation = self.learned.accusation
         names = change_names(self.evidence)
+        if self._only_cast():
+            return self.say(Relation.IDENTICAL, 1.0, 0.0, "Every value is the reference's, rounded.", transforms=names)
         if self.learned.matrices == 0:
             return self._vectors_only(names)
-        if accusation <= ACCUSE and self.learned.fraction <= 0.1:
+        stray = STRAY_UNDONE if not self.evidence.exact_gauge else 0.0
+        if accusation <= ACCUSE and self.learned.fraction <= stray:
             return self._drawn(accusation, names)
         adapter = self._adapter()
         if adapter is not None and adapter <= ACCUSE:
@@ -200,6 +227,12 @@ class _Answer:
             Relation.INCONCLUSIVE, 0.5, 1.0,
             "The change is neither clearly drawn at random nor clearly learned.", transforms=names,
         )  # fmt: skip
+
+    def _only_cast(self) -> bool:
+        """Whether every difference is a rounding to another dtype, reproduced entry by entry."""
+        e = self.evidence
+        live = [c for c in (*e.changes, *e.vectors) if c.relative > 0.0]
+        return bool(live) and all(c.kind is not None and c.kind.startswith("cast:") for c in live)
 
     def _adapter(self) -> float | None:
         """False-accusation probability of calling a low-rank change drawn: it points nowhere. None if unknown."""
@@ -278,7 +311,7 @@ SYMMETRIES = frozenset(
         "folded:norms", "regained:norms", "rotated:residual", "rescaled:residual", "permuted:residual", "permuted:mlp",
         "rescaled:mlp", "split:mlp", "permuted:heads", "mixed:value-output", "rotated:query-key", "rescaled:query-key",
         "permuted:experts", "padded:vocabulary", "permuted:vocabulary", "shifted:head", "appended:identity-layers",
-        "mixed:query-key",
+        "mixed:query-key", "shifted:biases",
     }
 )  # fmt: skip
 """Transforms that keep the function but change the values or their places (2-weights section 4)."""
@@ -301,7 +334,7 @@ SCALED = 2e-3
 
 def change_names(evidence: Evidence) -> list[str]:
     """Contract words for what was done, most of the parameters first."""
-    live = [c for c in evidence.changes if c.relative > 0.0]
+    live = [c for c in evidence.changes if c.relative > 0.0] or [c for c in evidence.stacks if c.relative > 0.0]
     if not live:
         return []
     names: list[str] = []

@@ -106,6 +106,7 @@ class Evidence:
         exact_gauge: Only relabelling was undone (names, permutations, casts), so that an untouched copy has delta 0.
         changes: Matched matrices.
         vectors: Matched 1-D tensors.
+        stacks: Changes of norms and biases, stacked over layers; they decide where no matrix changed.
         unmatched: Candidate slots without a counterpart, with their parameter counts.
         missing: Reference slots without a counterpart, with their parameter counts.
         base: Delta-space geometry, when a base was given.
@@ -122,6 +123,7 @@ class Evidence:
     exact_gauge: bool = True
     changes: tuple[SlotChange, ...] = ()
     vectors: tuple[SlotChange, ...] = ()
+    stacks: tuple[SlotChange, ...] = ()
     unmatched: tuple[tuple[Slot, int], ...] = ()
     missing: tuple[tuple[Slot, int], ...] = ()
     base: BaseGeometry | None = None

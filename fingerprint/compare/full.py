@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import torch
 
-from fingerprint.architecture.interface import Dims, Role, Slot
+from fingerprint.architecture.interface import Dims, Norm, Role, Slot
 from fingerprint.compare import changes, nuisance
 from fingerprint.compare.align import Alignment, Canonical, align
 from fingerprint.compare.evidence import BaseGeometry, Evidence, Mix, SlotChange
@@ -27,6 +27,11 @@ RELABELLING = frozenset(
     }
 )  # fmt: skip
 """Transforms that move values without computing new ones: after undoing them an untouched copy has delta zero."""
+
+def relabelled(transforms: Sequence[str]) -> bool:
+    """Whether undoing ``transforms`` computed no new values."""
+    return all(t in RELABELLING for t in transforms)
+
 
 MAX_RANK_SIDE = 1024
 """Shorter side up to which a numerical rank is measured (an eigendecomposition, cubic)."""
@@ -54,7 +59,7 @@ def gather(
         blank: Digests and content identity, to be filled in.
     """
     found = align(candidate, reference)
-    exact = all(t.split(":")[0] in RELABELLING or t in RELABELLING for t in found.transforms)
+    exact = relabelled(found.transforms)
     rounding = 0.0 if exact else ROUNDING.get(stored, ROUNDING[torch.bfloat16])
     others = _in_gauge(found, reference, {"base": base} if base is not None else {})
     base_arrays = others.get("base")
@@ -72,7 +77,8 @@ def gather(
         exact_gauge=exact,
         changes=matrices,
         vectors=vectors,
-        unmatched=_sizes(found.unmatched_candidate, candidate.tensors),
+        stacks=stacked(found, vectors) if exact else (),
+        unmatched=_sizes(_counted(found, candidate), candidate.tensors),
         missing=_sizes(found.unmatched_reference, reference.tensors),
         base=None if base_arrays is None else geometry(found.aligned, found.reference, base_arrays, slots),
         mix=_mix(found, reference, known or {}, slots, blank.reference),
@@ -80,6 +86,34 @@ def gather(
         statistics={**blank.statistics, **{f"align.{k}": v for k, v in found.witness.evidence.items()}},
     )
 
+
+def stacked(found: Alignment, vectors: Sequence[SlotChange]) -> tuple[SlotChange, ...]:
+    """Changes of equally long norms (and biases) of all layers as one matrix each: one vector is too little to judge.
+
+    Gradients of one residual stream agree in sign from layer to layer; noise does not.
+    """
+    groups: dict[str, list[SlotChange]] = {}
+    for c in vectors:
+        if c.relative > 0.0:
+            kind = "biases" if c.slot.role.value.endswith("_bias") else "norms"
+            groups.setdefault(f"{kind}:{c.numel}", []).append(c)
+    out = []
+    for name, members in groups.items():
+        if len(members) < STACK_LEAST:
+            continue
+        delta = torch.stack([found.aligned[c.slot].double() - found.reference[c.slot].double() for c in members])
+        relative = float(np.mean([c.relative for c in members]))
+        slot, numel = Slot(Role.OTHER, name=name), delta.numel()
+        out.append(
+            SlotChange(
+                slot, numel, 1.0, relative, 0.0, 1.0, 0.0, 0.0, relative, coherence(delta), channel="vectors"
+            )
+        )
+    return tuple(out)
+
+
+STACK_LEAST = 4
+"""Vectors of one length that make a stack worth judging."""
 
 LOW_RANK = 0.2
 """Numerical rank (90% of the energy) as a fraction of full rank, up to which a change may be an adapter."""
@@ -144,7 +178,7 @@ def _fitted(slot: Slot, found: Alignment, base: torch.Tensor | None, stored: tor
     cosine = float((c.double() * r.double()).sum()) / max(float(c.double().norm()) * size, 1e-300)
     if not delta.any():
         return _Fitted(0.0, 1.0, None, (0.0, 0.0), delta)
-    kind = _kind(c, r, stored) if exact and r.ndim == 2 else None
+    kind = _kind(c, r, stored) if exact else None
     pruned = kind is not None and kind.startswith("pruned")
     kept = (c != 0) | (r == 0) if pruned else torch.ones_like(c, dtype=torch.bool)
     directions = [r * kept]
@@ -177,13 +211,12 @@ def _cleaned(
     found: Alignment, left: Mapping[Slot, torch.Tensor], reference: Mapping[Slot, torch.Tensor], dims: Dims
 ) -> View:
     """Without what the estimation errors of the undone transforms leave behind."""
-    out = dict(left)
-    if set(found.transforms) & nuisance.GAINS:
-        out = {s: nuisance.remove_scalings(x, reference[s]) for s, x in out.items()}
+    if relabelled(found.transforms):
+        return left, reference
+    out = {s: nuisance.remove_scalings(x, reference[s]) for s, x in left.items()}
     if "rotated:residual" in found.transforms and found.witness.permutations.get("residual") is None:
         out = nuisance.remove_rotation(out, reference, dims.hidden)
-        if set(found.transforms) & nuisance.GAINS:
-            out = {s: nuisance.remove_scalings(x, reference[s]) for s, x in out.items()}
+        out = {s: nuisance.remove_scalings(x, reference[s]) for s, x in out.items()}
     return out, reference
 
 
@@ -195,6 +228,8 @@ def _change(
     if fitted.relative == 0.0:
         return SlotChange(slot, r.numel(), 1.0, 0.0, rounding, 0.0, 0.0, 0.0, 0.0, nothing)
     options = [_coherence(slot, left[slot], ref[slot], found, dims) for left, ref in views if slot in left]
+    if slot.role is Role.HEAD and "shifted:head" in found.transforms and within_rounding(fitted.left, found, slot):
+        options = []
     left = views[0][0].get(slot, fitted.left)
     return SlotChange(
         slot=slot,
@@ -214,13 +249,19 @@ def _change(
 
 TABLES = (Role.EMBED, Role.HEAD)
 
+QUIET = 1e-2
+"""Heads with less than this share of the loudest head's energy only show how exactly they were undone."""
+
 
 def _coherence(slot: Slot, delta: torch.Tensor, reference: torch.Tensor, found: Alignment, dims: Dims) -> Coherence:
-    """Coherence in the coordinates that undoing could not have touched; averaged over mixed heads, over distinct rows."""
+    """Coherence in coordinates that undoing could not have touched, averaged over mixed heads, over distinct rows."""
     if slot.role in TABLES:
         rows = distinct_rows(reference)
         delta, reference = delta[rows], reference[rows]
-    parts = [coherence(b) for b in nuisance.blocks(slot, delta, reference, found.transforms, dims)]
+    blocks = list(nuisance.blocks(slot, delta, reference, found.transforms, dims))
+    energies = [float((b.double() ** 2).sum()) for b in blocks]
+    telling = [b for b, e in zip(blocks, energies, strict=True) if e >= QUIET * max(energies)]
+    parts = [coherence(b) for b in telling]
     if len(parts) == 1:
         return parts[0]
     return Coherence(
@@ -228,6 +269,22 @@ def _coherence(slot: Slot, delta: torch.Tensor, reference: torch.Tensor, found: 
         float(np.sum([p.z for p in parts]) / np.sqrt(len(parts))),
         float(np.sum([p.effective for p in parts])),
     )
+
+
+SHIFT_ROUNDING = 2.0**-7
+"""Half a unit in the last place of bf16, relative, with room for the shift's own rounding."""
+
+
+def within_rounding(delta: torch.Tensor, found: Alignment, slot: Slot) -> bool:
+    """Whether a shifted head differs by no more than rounding of what was stored, entry by entry.
+
+    Rounding after a common row was added depends on the few bits that rows have in common, so it is coherent; but it
+    is bounded by the size of the row that was added, which no training is.
+    """
+    shift = found.witness.scales.get("head-shift")
+    head = found.reference[slot]
+    size = head.abs() + head.square().mean(0).sqrt() + (0.0 if shift is None else shift.abs())
+    return bool((delta.abs() <= SHIFT_ROUNDING * size + 1e-9).double().mean() > 0.999)
 
 
 def distinct_rows(table: torch.Tensor) -> torch.Tensor:
@@ -247,6 +304,11 @@ def distinct_rows(table: torch.Tensor) -> torch.Tensor:
 
 
 def _kind(c: torch.Tensor, r: torch.Tensor, stored: torch.dtype) -> str | None:
+    rounded = changes.cast(c, r)
+    if rounded is not None:
+        return f"cast:{rounded}"
+    if r.ndim != 2:
+        return None
     scheme = changes.quantised(c, r, dtype=stored)
     if scheme is not None:
         return f"quantised:{scheme}"
@@ -266,18 +328,76 @@ def _flat(x: torch.Tensor) -> torch.Tensor:
     return x if x.ndim <= 2 else x.reshape(x.shape[0], -1)
 
 
+def _counted(found: Alignment, candidate: Canonical) -> list[Slot]:
+    """Unmatched candidate slots that matter: not those of identity layers, nor tensors that no role uses.
+
+    A layer whose two writers are zero adds nothing. Tensors without a role are only discounted in a known family.
+    """
+    idle = {
+        n
+        for n in {s.layer for s in candidate.tensors if s.layer >= 0} - set(found.layer_map)
+        if not any(candidate.tensors[s].any() for s in candidate.tensors if s.layer == n and s.role in nuisance.WRITERS)
+    }
+    known = candidate.layout.family != "generic"
+    return [
+        s
+        for s in found.unmatched_candidate
+        if s.layer not in idle and not (known and s.role is Role.OTHER and not found.unmatched_reference)
+    ]
+
+
 def _sizes(slots: Sequence[Slot], tensors: Mapping[Slot, torch.Tensor]) -> tuple[tuple[Slot, int], ...]:
     return tuple((s, tensors[s].numel()) for s in slots if s in tensors)
 
 
 def _in_gauge(found: Alignment, reference: Canonical, others: Mapping[str, Canonical | None]) -> dict[str, Arrays]:
-    """Other models of the reference's own gauge, dropped where aligning changed the gauge of a slot."""
-    same = [s for s in found.reference if s in reference.tensors and _untouched(found, reference, s)]
-    return {
-        name: {s: t for s in same if (t := model.tensors.get(s)) is not None and t.shape == found.reference[s].shape}
-        for name, model in others.items()
-        if model is not None
-    }
+    """Other models of the reference's own gauge, with norms folded where the reference's were.
+
+    Slots whose gauge changed in any other way are left out.
+    """
+    ratios = {s: r for s in found.reference if (r := _column_ratio(found, reference, s)) is not None}
+    out: dict[str, Arrays] = {}
+    for name, model in others.items():
+        if model is None:
+            continue
+        arrays = {}
+        for slot, ratio in ratios.items():
+            x = model.tensors.get(slot)
+            if x is not None and x.shape == found.reference[slot].shape:
+                arrays[slot] = x if ratio.numel() == 0 else x * _own_gain(ratio, slot, reference, model)
+        out[name] = arrays
+    return out
+
+
+def _column_ratio(found: Alignment, reference: Canonical, slot: Slot) -> torch.Tensor | None:
+    """What the reference's columns were multiplied by; empty when nothing was done, None when it is neither."""
+    now, raw = found.reference[slot], reference.tensors.get(slot)
+    if raw is None or now.shape != raw.shape:
+        return None
+    if torch.equal(now, raw):
+        return now.new_empty(0)
+    if now.ndim != 2:
+        return None
+    ratio = (now * raw).sum(0) / (raw * raw).sum(0).clamp_min(1e-30)
+    return ratio if float((raw * ratio - now).norm()) <= 1e-4 * float(now.norm()) else None
+
+
+def _own_gain(ratio: torch.Tensor, slot: Slot, reference: Canonical, model: Canonical) -> torch.Tensor:
+    """The fold factor of ``model``: the reference's, corrected by the ratio of their gains."""
+    norm = Slot(NORM_BEFORE[slot.role], slot.layer) if slot.role in NORM_BEFORE else None
+    norm = norm if slot.layer >= 0 else Slot(Role.FINAL_NORM)
+    ours, theirs = model.tensors.get(norm or slot), reference.tensors.get(norm or slot)
+    if norm is None or ours is None or theirs is None or ours.shape != ratio.shape:
+        return ratio
+    offset = 1.0 if reference.layout.norm is Norm.RMS_OFFSET else 0.0
+    return ratio * (ours + offset) / torch.where(theirs + offset == 0, torch.ones_like(theirs), theirs + offset)
+
+
+NORM_BEFORE = {
+    Role.QUERY: Role.NORM_ATTENTION, Role.KEY: Role.NORM_ATTENTION, Role.VALUE: Role.NORM_ATTENTION,
+    Role.GATE: Role.NORM_MLP, Role.UP: Role.NORM_MLP, Role.ROUTER: Role.NORM_MLP, Role.SHARED_GATE: Role.NORM_MLP,
+}  # fmt: skip
+"""The norm whose gain folds into a reader."""
 
 
 def _untouched(found: Alignment, reference: Canonical, slot: Slot) -> bool:

@@ -147,7 +147,7 @@ def _hook(name: str, inputs: dict[str, torch.Tensor], gradients: dict[str, torch
         if x.shape[0] == 0 or not output.requires_grad:
             return
         inputs[name] = x.T @ x / x.shape[0]
-        output.register_hook(backward)
+        output.register_hook(backward)  # type: ignore[no-untyped-call]
 
     def backward(gradient: torch.Tensor) -> None:
         g = gradient.detach().flatten(0, -2)
@@ -167,7 +167,7 @@ def _run(model: Any, seed: int) -> None:
         logits = out.logits if hasattr(out, "logits") else out.last_hidden_state @ vocabulary.T
         flat = torch.log_softmax(logits.flatten(0, -2), -1)
         labels = torch.multinomial(flat.detach().exp(), 1, generator=generator)
-        (-flat.gather(-1, labels)).sum().backward()
+        (-flat.gather(-1, labels)).sum().backward()  # type: ignore[no-untyped-call]
 
 
 @contextlib.contextmanager

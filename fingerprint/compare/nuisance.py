@@ -130,11 +130,11 @@ def _mixing(slot: Slot, witness: Witness) -> torch.Tensor | None:
     value = witness.mixings.get(f"value-output:{slot.layer}")
     key = witness.mixings.get(f"query-key:{slot.layer}")
     if slot.role is Role.VALUE and value is not None:
-        return torch.linalg.pinv(value.double())
+        return value.double().pinverse()
     if slot.role is Role.OUT and value is not None:
         return value.double().mT
     if slot.role is Role.KEY and key is not None:
-        return torch.linalg.pinv(key.double())
+        return key.double().pinverse()
     if slot.role is Role.QUERY and key is not None:
         return key.double().mT
     return None

@@ -102,4 +102,4 @@ def _simplex(gram: np.ndarray) -> np.ndarray:
     a = np.vstack([root, heavy * np.ones((1, n))])
     b = np.concatenate([np.zeros(n), [heavy]])
     weights, _ = nnls(a, b)
-    return weights / weights.sum()
+    return np.asarray(weights / weights.sum())
