@@ -7,6 +7,7 @@ and matrices have a decaying spectrum.
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import cache
 from typing import Any
 
 import torch
@@ -90,6 +91,7 @@ class _Maker:
         self.state[name] = self.normal(length).float() * 0.05
 
 
+@cache
 def random_model(family: str, seed: int) -> Model:
     """A random model of ``family`` (a key of CONFIGS), float32."""
     made = _Maker(seed)

@@ -48,10 +48,11 @@ def worst(found: Alignment) -> float:
 def test_a_symmetry_is_undone_and_named(family: str, attack: str) -> None:
     victim = random_model(family, 1)
     copy, words = attacked(victim, attack)
-    found = align(canonical(copy), canonical(victim))
+    reference = canonical(victim)
+    found = align(canonical(copy), reference)
     assert worst(found) < 1e-4
     assert set(found.transforms) == words
-    assert all(s in found.matched for s in canonical(victim).tensors if canonical(victim).tensors[s].numel() > 4096)
+    assert found.matched.keys() >= {s for s, x in reference.tensors.items() if x.numel() > 4096}
     assert all(torch.isfinite(x).all() for x in found.aligned.values())
 
 
