@@ -20,6 +20,8 @@ from .named import Named, by_names
 GLANCE = 2
 """Layers looked at when a config is only checked; all of ``values.LAYERS`` when it says nothing."""
 
+GLANCE_LINES = 512
+
 OVERRULED = 1.2
 """A config's width is overruled when another has this many times its contrast (2.3 and more in trained families)."""
 
@@ -48,7 +50,9 @@ def settle(checkpoint: Checkpoint, hints: Hints, named: Named) -> Named:
     return named
 
 
-def width_scores(checkpoint: Checkpoint, slots: Mapping[Slot, View], layers: Sequence[int]) -> dict[int, float]:
+def width_scores(
+    checkpoint: Checkpoint, slots: Mapping[Slot, View], layers: Sequence[int], most: int = values.LINES
+) -> dict[int, float]:
     """How much heads of every width stand out in values and keys, and in queries where each has its own key."""
     found = {role: _views(slots, role, layers) for role in (Role.VALUE, Role.KEY, Role.QUERY)}
     if not found[Role.VALUE]:
@@ -56,7 +60,9 @@ def width_scores(checkpoint: Checkpoint, slots: Mapping[Slot, View], layers: Seq
     rows = found[Role.VALUE][0].shape[0]
     equal = [views for views in found.values() if views and views[0].shape[0] == rows]
     widths = [w for w in values.WIDTHS if rows % w == 0]
-    return values.head_widths(((values.lines(checkpoint, view) for view in views) for views in equal), widths)
+    return values.head_widths(
+        ((values.lines(checkpoint, view, most=most) for view in views) for views in equal), widths
+    )
 
 
 def _views(slots: Mapping[Slot, View], role: Role, layers: Sequence[int]) -> list[View]:
@@ -77,9 +83,10 @@ def _with_width(hints: Hints, width: int) -> Hints:
 def _check(checkpoint: Checkpoint, hints: Hints, named: Named) -> Named:
     """Overrule or fill in the width where the projections are separate or stacked."""
     claimed = named.heads.head_dim
-    scores = width_scores(checkpoint, named.slots, values.spread(named.layers, GLANCE if claimed else values.LAYERS))
+    glance = values.spread(named.layers, GLANCE)
+    scores = width_scores(checkpoint, named.slots, glance, GLANCE_LINES) if claimed else {}
     found = clear_width(scores)
-    if claimed and found not in (0, claimed):
+    if not claimed or found not in (0, claimed):
         scores = width_scores(checkpoint, named.slots, values.spread(named.layers))
         found = clear_width(scores)
     if not found or found == claimed:
