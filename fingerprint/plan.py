@@ -6,6 +6,7 @@ depth. Budgets depend on shapes alone, so the same model always gets the same fi
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -29,7 +30,7 @@ ALGORITHM = (
     f"fingerprint-v{VERSION}"
     ";digest=sha256-tensor-v1,value=bf16-rne,root=rfc6962"
     f";linear=bilinear-shake256-orthonormal,sides={'/'.join(map(str, linear.SIZES))}"
-    f",large={linear.LARGE}/{linear.FEW_COLUMNS},budget={SKETCH_BYTES}"
+    f",fold={linear.FOLD}/{linear.FOLD_FROM},budget={SKETCH_BYTES}"
     f",vectors={VECTOR_BYTES}/{linear.VECTOR_SIZE}"
     f";minhash=datasketch2-{topk.SCHEME},perms={topk.PERMUTATIONS},seed={topk.SEED},k={topk.MIN_K}-{topk.MAX_K}"
     f";units=by-norm,{UNITS_TOTAL}/{UNITS_LEAST}-{UNITS_MOST},pooled={POOLED_TOTAL}/{POOLED_MOST}"
@@ -43,14 +44,14 @@ class Plan:
     """Sizes of one scan.
 
     Attributes:
-        sides: Rows and columns of the linear sketches.
+        side: Rows and columns of the linear sketches.
         whole_vectors: Whether vectors are kept as they are.
         units: Units kept per layer (over all experts).
         probes: Probes per basis.
         minhash: Slots that get a MinHash.
     """
 
-    sides: tuple[int, int]
+    side: int
     whole_vectors: bool
     units: int
     probes: int
@@ -68,7 +69,7 @@ def make_plan(checkpoint: Checkpoint, layout: Layout) -> Plan:
     else:
         units = max(UNITS_LEAST, min(UNITS_MOST, UNITS_TOTAL // layers))
     return Plan(
-        sides=linear.sides(len(matrices), sum(numel(v.shape) for v in matrices.values()), SKETCH_BYTES),
+        side=linear.size_for(len(matrices), SKETCH_BYTES),
         whole_vectors=vector_bytes <= VECTOR_BYTES,
         units=units,
         probes=PROBES_MANY if units * layers <= PROBES_MANY_UNITS else PROBES_FEW,
@@ -79,7 +80,8 @@ def make_plan(checkpoint: Checkpoint, layout: Layout) -> Plan:
 def block_rows(columns: int, *, multiple: int = 1) -> int:
     """Rows of a block for rows of ``columns`` values: a multiple of ``multiple``, about BLOCK_ELEMENTS values."""
     rows = max(1, min(BLOCK_ROWS, BLOCK_ELEMENTS // max(1, columns)))
-    return multiple * max(1, rows // multiple)
+    step = math.lcm(multiple, linear.FOLD) if rows >= linear.FOLD else multiple
+    return step * max(1, rows // step)
 
 
 def numel(shape: tuple[int, ...]) -> int:

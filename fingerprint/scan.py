@@ -93,7 +93,7 @@ class _Scan:
     def __init__(self, checkpoint: Checkpoint, layout: Layout, key: bytes, progress: Progress | None) -> None:
         self._checkpoint, self._layout, self._key = checkpoint, layout, key
         self._plan: Plan = make_plan(checkpoint, layout)
-        self._projection = Projection(key, *self._plan.sides)
+        self._projection = Projection(key, self._plan.side)
         self._strings = checkpoint.token_strings()
         embed = layout.slots.get(Slot(Role.EMBED)) if layout.family in INVARIANT_FAMILIES else None
         rows = embed.shape[0] if embed is not None and len(embed.shape) == 2 else 0

@@ -31,6 +31,19 @@ class Findings:
     vectors: dict[Slot, np.ndarray] = field(default_factory=dict)
 
 
+class Scratch:
+    """One float32 buffer that is used again and again: fresh pages for every block would cost more than the sums."""
+
+    def __init__(self) -> None:
+        self._buffer = torch.empty(0)
+
+    def like(self, block: torch.Tensor) -> torch.Tensor:
+        """A float32 tensor of the block's shape; whatever was taken before is overwritten."""
+        if self._buffer.numel() < block.numel():
+            self._buffer = torch.empty(block.numel())
+        return self._buffer[: block.numel()].view(block.shape)
+
+
 class SlotReader:
     """Reads the slots of one job; not shared between threads.
 
@@ -46,7 +59,7 @@ class SlotReader:
         self, checkpoint: Checkpoint, plan: Plan, projection: linear.Projection, key: bytes, owned: frozenset[str]
     ) -> None:
         self._checkpoint, self._plan, self._projection, self._key = checkpoint, plan, projection, key
-        self._owned = owned
+        self._owned, self._scratch = owned, Scratch()
         self.findings = Findings()
 
     def digest(self, name: str) -> None:
@@ -115,7 +128,9 @@ class SlotReader:
 
     def _matrix(self, slot: Slot, view: View, multiple: int) -> Iterator[torch.Tensor]:
         rows, columns = view.shape[0], max(1, int(np.prod(view.shape[1:], dtype=np.int64)))
-        pass_ = MatrixPass(self._projection, (rows, columns), self._key, with_top=slot in self._plan.minhash)
+        pass_ = MatrixPass(
+            self._projection, (rows, columns), self._key, self._scratch, with_top=slot in self._plan.minhash
+        )
         for block in self._blocks(view, block_rows(columns, multiple=multiple)):
             if block.numel():
                 yield pass_.take(block.reshape(block.shape[0], -1))
@@ -131,11 +146,19 @@ def row_norms(x: torch.Tensor) -> torch.Tensor:
 class MatrixPass:
     """Everything that is computed of one matrix, block by block, in buffers that are allocated once."""
 
-    def __init__(self, projection: linear.Projection, shape: tuple[int, int], key: bytes, *, with_top: bool) -> None:
+    def __init__(
+        self,
+        projection: linear.Projection,
+        shape: tuple[int, int],
+        key: bytes,
+        scratch: Scratch,
+        *,
+        with_top: bool = False,
+    ) -> None:
         self._shape = shape
         self._sketch = linear.MatrixSketch(projection, shape)
         self._key, self._with_top = key, with_top
-        self._buffer = torch.empty(0)
+        self._scratch = scratch
         self._norms = np.zeros(shape[0], dtype=np.float32)
         count = statistics.sample_rows(*shape)
         self._sampled = keyed.sample(key, "statistics/row", shape[0], count)
@@ -166,10 +189,7 @@ class MatrixPass:
         return SlotSketch(view.shape, numbers, levels, self._sketch.value, False, minhash, view.tensor)
 
     def _as_float(self, block: torch.Tensor) -> torch.Tensor:
-        if self._buffer.numel() < block.numel():
-            self._buffer = torch.empty(block.numel())
-        x = self._buffer[: block.numel()].view(block.shape)
-        return x.copy_(block)
+        return self._scratch.like(block).copy_(block)
 
     def _repair(self, x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
         """NaN and infinity become zero, and are counted: a poisoned row must not blind every statistic."""

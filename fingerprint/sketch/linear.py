@@ -24,7 +24,8 @@ from fingerprint.sketch import keyed
 
 SIZES = (8, 12, 16, 20, 24, 32, 48, 64)
 """Sides a sketch may have; 64 is what one keyed word can feed."""
-LARGE, FEW_COLUMNS = 1 << 27, 16
+FOLD, FOLD_FROM = 8, 1024
+"""Rows added before they are multiplied, and the height from which that leaves far more groups than sketch rows."""
 VECTOR_SIZE = 64
 PRECISE_BELOW = 8
 """Matrices with fewer rows or columns than this many sketch sides are multiplied in float64."""
@@ -63,7 +64,7 @@ class Signs:
         self._key, self._side = key, side
         self._lock = threading.Lock()
         self._cached = torch.empty(0, count)
-        self._frames: dict[int, Frame] = {}
+        self._frames: dict[tuple[int, int], Frame] = {}
 
     def part(self, start: int, stop: int) -> torch.Tensor:
         """Entries ``start`` .. ``stop`` of every vector, float32 (stop - start, count)."""
@@ -75,23 +76,25 @@ class Signs:
                     self._cached = self._draw(0, min(CACHED, 1 << (stop - 1).bit_length()))
         return self._cached[start:stop]
 
-    def frame(self, length: int) -> Frame:
-        """The Gram-Schmidt transform of the vectors' first ``length`` entries."""
+    def frame(self, length: int, *, fold: int = 1) -> Frame:
+        """The Gram-Schmidt transform of the vectors' first ``length`` entries, each repeated ``fold`` times."""
         with self._lock:
-            known = self._frames.get(length)
+            known = self._frames.get((length, fold))
         if known is None:
-            known = _orthonormal(self._gram(length))
+            known = _orthonormal(self._gram(length, fold))
             with self._lock:
-                self._frames[length] = known
+                self._frames[length, fold] = known
         return known
 
-    def _gram(self, length: int) -> np.ndarray:
+    def _gram(self, length: int, fold: int) -> np.ndarray:
         """Inner products, float64 (count, count); exact, since counts stay far below 2^24 in a part."""
+        full, rest = divmod(length, fold)
         gram = np.zeros((self.count, self.count))
-        for start in range(0, length, CHUNK):
-            signs = self.part(start, min(length, start + CHUNK))
-            gram += (signs.T @ signs).numpy()
-        return gram
+        for start in range(0, full, CHUNK):
+            signs = self.part(start, min(full, start + CHUNK))
+            gram += fold * (signs.T @ signs).numpy()
+        last = self.part(full, full + 1)
+        return np.asarray(gram + rest * (last.T @ last).numpy())
 
     def _draw(self, start: int, stop: int) -> torch.Tensor:
         words = keyed.words(self._key, f"linear/{self._side}", start, stop)
@@ -109,6 +112,7 @@ class Projection:
 
     def __init__(self, key: bytes, rows: int, columns: int | None = None) -> None:
         self.left = Signs(key, "row", rows)
+        self.folding = Signs(key, "fold", 1)
         self.right = Signs(key, "column", rows if columns is None else columns)
         self.vector = Signs(key, "column", VECTOR_SIZE)
 
@@ -116,16 +120,20 @@ class Projection:
 class MatrixSketch:
     """Accumulates ``A W B`` over consecutive row blocks of one matrix.
 
+    Tall matrices are folded first: FOLD adjacent rows are added with random signs, and rows of A hold one sign per
+    group times the row's own. That is a sign matrix like any other, at an eighth of the cost.
+
     Args:
         projection: The signs.
         shape: Rows and columns of the matrix.
     """
 
     def __init__(self, projection: Projection, shape: tuple[int, int]) -> None:
-        self._left, self._right, self._shape = projection.left, projection.right, shape
-        precise = min(shape) < PRECISE_BELOW * max(self._left.count, self._right.count)
+        self._projection, self._shape = projection, shape
+        self._fold = FOLD if shape[0] >= FOLD_FROM else 1
+        precise = min(shape) < PRECISE_BELOW * max(projection.left.count, projection.right.count)
         self._dtype = torch.float64 if precise else torch.float32
-        self._sum = np.zeros((self._left.count, self._right.count))
+        self._sum = np.zeros((projection.left.count, projection.right.count))
         self._row = 0
 
     def update(self, block: torch.Tensor) -> None:
@@ -134,19 +142,39 @@ class MatrixSketch:
         Args:
             block: float32 (rows, n).
         """
-        rows, width = block.shape
-        left = self._left.part(self._row, self._row + rows).to(self._dtype)
-        for start in range(0, width, CHUNK):
-            stop = min(width, start + CHUNK)
-            right = self._right.part(start, stop).to(self._dtype)
-            product = torch.mm(block[:, start:stop].to(self._dtype), right)
-            self._sum += torch.mm(left.T, product).numpy()
+        rows = block.shape[0]
+        whole = 0 if self._row % self._fold else rows // self._fold * self._fold
+        if self._fold > 1 and whole:
+            signs = self._projection.folding.part(self._row, self._row + whole).view(-1, 1, self._fold)
+            folded = torch.bmm(signs, block[:whole].view(-1, self._fold, block.shape[1])).squeeze(1)
+            first = self._row // self._fold
+            self._add(self._projection.left.part(first, first + folded.shape[0]), folded)
+        else:
+            whole = 0
+        if whole < rows:
+            self._add(self._signs(self._row + whole, self._row + rows), block[whole:])
         self._row += rows
+
+    def _signs(self, start: int, stop: int) -> torch.Tensor:
+        """Entries of A for rows that are not folded: the group's sign times the row's."""
+        if self._fold == 1:
+            return self._projection.left.part(start, stop)
+        groups = torch.arange(start, stop) // self._fold
+        first = int(groups[0])
+        signs = self._projection.left.part(first, int(groups[-1]) + 1)[groups - first]
+        return signs * self._projection.folding.part(start, stop)
+
+    def _add(self, left: torch.Tensor, block: torch.Tensor) -> None:
+        for start in range(0, block.shape[1], CHUNK):
+            part = block[:, start : start + CHUNK].to(self._dtype)
+            right = self._projection.right.part(start, start + part.shape[1]).to(self._dtype)
+            self._sum += torch.mm(left.to(self._dtype).T, torch.mm(part, right)).numpy()
 
     @property
     def value(self) -> np.ndarray:
         """The sketch of all rows taken, float32 (r, s)."""
-        left, right = self._left.frame(self._shape[0]), self._right.frame(self._shape[1])
+        left = self._projection.left.frame(self._shape[0], fold=self._fold)
+        right = self._projection.right.frame(self._shape[1])
         scale = _scale(self._shape[0], left.rank) * _scale(self._shape[1], right.rank)
         return np.asarray(scale * (left.transform @ self._sum @ right.transform.T), dtype=np.float32)
 
@@ -194,17 +222,9 @@ def shrink(sketch: np.ndarray, shape: Sequence[int]) -> np.ndarray:
     return np.asarray(block * np.sqrt(ratio)) if ratio > 0 else block
 
 
-def sides(matrices: int, elements: int, budget: int) -> tuple[int, int]:
-    """Rows and columns of the sketches of a model: as many as ``budget`` bytes allow for ``matrices`` of them.
-
-    Time goes with the columns alone, so models of over LARGE elements get the fewest that keep one vector register
-    busy, and rows instead.
-    """
-    each = budget // (4 * max(1, matrices))
-    if elements > LARGE:
-        return max([size for size in SIZES if size * FEW_COLUMNS <= each], default=SIZES[0]), FEW_COLUMNS
-    side = max([size for size in SIZES if size * size <= each], default=SIZES[0])
-    return side, side
+def size_for(matrices: int, budget: int) -> int:
+    """Largest side whose float32 sketches of ``matrices`` matrices fit into ``budget`` bytes (never below SIZES[0])."""
+    return max([size for size in SIZES if 4 * size * size * max(1, matrices) <= budget], default=SIZES[0])
 
 
 def _orthonormal(gram: np.ndarray) -> Frame:

@@ -6,6 +6,8 @@ what their names say: scale, prune and quantise signals for the comparison that 
 
 from __future__ import annotations
 
+import functools
+
 import numpy as np
 import torch
 
@@ -14,8 +16,8 @@ from fingerprint.fingerprint import Lattice, Statistics
 SAMPLE_ELEMENTS = 1 << 16
 """Matrices up to this size are seen whole; larger ones through keyed rows that hold about as many values."""
 MIN_SAMPLE_ROWS = 8
-LATTICE_ROWS = 8
-LATTICE_GROUPS = 24
+LATTICE_ROWS = 4
+LATTICE_GROUPS = 16
 GROUP_SIZES = (128, 64, 32)
 LEVELS = (7, 8, 15, 127, 128, 255)
 """Largest code of the usual schemes: int4 symmetric, int4 full, uint4, and the same for 8 bits."""
@@ -176,5 +178,6 @@ def _evenly(rows: np.ndarray, count: int) -> np.ndarray:
     return np.concatenate([picked, peak], axis=1)
 
 
+@functools.lru_cache(maxsize=256)
 def _spread(size: int, count: int) -> np.ndarray:
     return np.unique(np.linspace(0, size - 1, min(size, count)).round().astype(np.int64))

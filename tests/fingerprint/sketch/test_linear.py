@@ -12,7 +12,7 @@ from fingerprint.sketch import linear
 from fingerprint.sketch.keyed import DEFAULT_KEY
 from fingerprint.sketch.linear import Projection, common, shrink, sketch_matrix, sketch_vector
 
-SHAPES = [(1, 1), (1, 40), (40, 1), (3, 5), (48, 48), (128, 352), (600, 300)]
+SHAPES = [(1, 1), (1, 40), (40, 1), (3, 5), (48, 48), (128, 352), (1027, 300)]
 
 
 def _random(shape: tuple[int, ...], seed: int) -> torch.Tensor:
@@ -66,11 +66,27 @@ def test_drawn_noise_stays_drawn() -> None:
     assert abs(float(np.mean(correlation**2)) * 200 - 1) < 0.15
 
 
-def test_block_size_and_names_do_not_matter() -> None:
-    matrix = _random((300, 70), 0)
+@pytest.mark.parametrize("height", [300, 1024, 1029])
+def test_block_size_does_not_matter(height: int) -> None:
+    matrix = _random((height, 70), 0)
     projection = Projection(DEFAULT_KEY, 16)
-    whole = sketch_matrix(matrix, projection, rows=300)
-    np.testing.assert_allclose(sketch_matrix(matrix, projection, rows=7), whole, rtol=1e-5, atol=1e-6)
+    whole = sketch_matrix(matrix, projection, rows=height)
+    for rows in (1, 7, 64, 100):
+        np.testing.assert_allclose(sketch_matrix(matrix, projection, rows=rows), whole, rtol=1e-4, atol=2e-5)
+
+
+@pytest.mark.parametrize("height", [1024, 1029])
+def test_folded_projections_are_orthonormal(height: int) -> None:
+    """A A^T = I up to the scale, the last and shorter group included."""
+    projection = Projection(DEFAULT_KEY, 16)
+    identity = torch.eye(height)
+    frame = np.stack([_left(identity[:, i : i + 1], projection) for i in range(height)], axis=1)
+    np.testing.assert_allclose(frame @ frame.T, np.eye(16) * height / 16, atol=1e-3 * height / 16)
+
+
+def _left(column: torch.Tensor, projection: Projection) -> np.ndarray:
+    """A applied to one column: the sketch of an (m, 1) matrix has one column that is not zero."""
+    return sketch_matrix(column, projection)[:, 0].astype(np.float64)
 
 
 def test_keys_draw_other_signs() -> None:
@@ -112,7 +128,6 @@ def test_a_wide_and_a_square_sketch_share_a_block() -> None:
 
 
 def test_budget() -> None:
-    assert linear.sides(226, 10**6, 480_000) == (20, 20)
-    assert linear.sides(226, 8 * 10**9, 480_000) == (32, 16)
-    assert linear.sides(1, 10**6, 480_000) == (64, 64)
-    assert linear.sides(10**6, 10**6, 480_000) == (linear.SIZES[0], linear.SIZES[0])
+    assert linear.size_for(226, 480_000) == 20
+    assert linear.size_for(1, 480_000) == 64
+    assert linear.size_for(10**6, 480_000) == linear.SIZES[0]
