@@ -64,8 +64,12 @@ def gather(
     others = _in_gauge(found, reference, {"base": base} if base is not None else {})
     base_arrays = others.get("base")
     matched = [slot for slot in found.matched if found.matched[slot] > 0.0]
-    fits = {s: _fitted(s, found, None if base_arrays is None else base_arrays.get(s), stored, exact) for s in matched}
-    views = _views(found, {s: f.left for s, f in fits.items()}, reference.layout.dims)
+    rooted = {} if base is None else _base_directions(found, reference, base)
+    fits = {s: _fitted(s, found, rooted.get(s, []), stored, exact) for s in matched}
+    left = {s: f.left for s, f in fits.items()}
+    if rooted and _turned(found):
+        left = _apart(left, found, rooted, reference.layout.dims)
+    views = _views(found, left, reference.layout.dims)
     compared = tuple(_change(s, found, fits[s], views, rounding, reference.layout.dims) for s in matched)
     matrices = tuple(c for c in compared if found.reference[c.slot].ndim >= 2)
     vectors = tuple(c for c in compared if found.reference[c.slot].ndim < 2)
@@ -171,7 +175,9 @@ class _Fitted:
     left: torch.Tensor
 
 
-def _fitted(slot: Slot, found: Alignment, base: torch.Tensor | None, stored: torch.dtype, exact: bool) -> _Fitted:
+def _fitted(
+    slot: Slot, found: Alignment, rooted: Sequence[torch.Tensor], stored: torch.dtype, exact: bool
+) -> _Fitted:
     c, r = _flat(found.aligned[slot]), _flat(found.reference[slot])
     delta = c.double() - r.double()
     size = float(r.double().norm()) or 1.0
@@ -181,11 +187,34 @@ def _fitted(slot: Slot, found: Alignment, base: torch.Tensor | None, stored: tor
     kind = _kind(c, r, stored) if exact else None
     pruned = kind is not None and kind.startswith("pruned")
     kept = (c != 0) | (r == 0) if pruned else torch.ones_like(c, dtype=torch.bool)
-    directions = [r * kept]
-    if base is not None and base.shape == found.reference[slot].shape:
-        directions.append((r - _flat(base)) * kept)
-    fit = project(delta * kept, directions)
+    fit = project(delta * kept, [r * kept, *((r - _flat(b)) * kept for b in rooted)])
     return _Fitted(float(delta.norm()) / size, cosine, kind, fit.coefficients, fit.residual)
+
+
+def _turned(found: Alignment) -> bool:
+    """Whether a dense rotation was fitted and undone."""
+    return "rotated:residual" in found.transforms and found.witness.permutations.get("residual") is None
+
+
+ROUNDS = 6
+"""Alternating projections between the rotation's tangent space and the parent's own change."""
+
+
+def _apart(
+    left: Mapping[Slot, torch.Tensor], found: Alignment, rooted: Mapping[Slot, Sequence[torch.Tensor]], dims: Dims
+) -> dict[Slot, torch.Tensor]:
+    """Remaining deltas without a rotation and the parent's own change, which were fitted one after the other.
+
+    The rotation was fitted to a candidate that also holds a part of that change, so each fit took some of the other's.
+    """
+    reference = {s: _flat(found.reference[s]).double() for s in left}
+    out = dict(left)
+    for _ in range(ROUNDS):
+        out = nuisance.remove_rotation(out, reference, dims.hidden)
+        for slot, others in rooted.items():
+            if slot in out and out[slot].ndim == 2:
+                out[slot] = project(out[slot], [reference[slot] - _flat(b).double() for b in others]).residual
+    return out
 
 
 View = tuple[Mapping[Slot, torch.Tensor], Mapping[Slot, torch.Tensor]]
@@ -214,7 +243,7 @@ def _cleaned(
     if relabelled(found.transforms):
         return left, reference
     out = {s: nuisance.remove_scalings(x, reference[s]) for s, x in left.items()}
-    if "rotated:residual" in found.transforms and found.witness.permutations.get("residual") is None:
+    if _turned(found):
         out = nuisance.remove_rotation(out, reference, dims.hidden)
         out = {s: nuisance.remove_scalings(x, reference[s]) for s, x in out.items()}
     return out, reference
@@ -366,6 +395,25 @@ def _in_gauge(found: Alignment, reference: Canonical, others: Mapping[str, Canon
             if x is not None and x.shape == found.reference[slot].shape:
                 arrays[slot] = x if ratio.numel() == 0 else x * _own_gain(ratio, slot, reference, model)
         out[name] = arrays
+    return out
+
+
+def _base_directions(found: Alignment, reference: Canonical, base: Canonical) -> dict[Slot, list[torch.Tensor]]:
+    """Per slot, the models whose differences to the reference span its own change from the base.
+
+    Where a norm is folded in, that change has two parts, the weights' and the gain's; amplifying or taking back both
+    by one factor leaves only their product, which is of second order.
+    """
+    out: dict[Slot, list[torch.Tensor]] = {}
+    for slot in found.reference:
+        ratio, x = _column_ratio(found, reference, slot), base.tensors.get(slot)
+        if ratio is None or x is None or x.shape != found.reference[slot].shape:
+            continue
+        if ratio.numel() == 0:
+            out[slot] = [x]
+        else:
+            own = _own_gain(ratio, slot, reference, base)
+            out[slot] = [x * ratio, reference.tensors[slot] * own]
     return out
 
 
