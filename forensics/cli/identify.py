@@ -173,6 +173,11 @@ def _print(found: Identification, candidate: Opened, home: Home, *, top: int, se
     others = [summary(m.comparison, m.model, m.distance) for m in found.matches[1:top]]
     if others:
         lines += [Text(), Text("also near", style="bold"), *others]
+    if best.comparison.copy:
+        compared, worst = len(found.matches), found.false_accusation_probability
+        lines.append(
+            Text(f"{compared} models were compared, so the false-accusation probability is {worst:.2g} in all")
+        )
     lines.append(Text(f"{found.proposed} of {found.searched} known models proposed in {found.search_seconds:.3f} s"))
     print_lines(lines, Console(file=sys.stdout))
 

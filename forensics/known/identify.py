@@ -153,12 +153,15 @@ class Identifier:
         """The nearest once more, with weights, where these are at hand."""
         related = [m for m in matches if m.comparison.relation is not Relation.INDEPENDENT][:FULL_DEPTH]
         wanted = {m.model.id: m.model for m in related}
+        wanted |= {m.id: m for m in field.parents(related)}
         if field.base is not None:
             wanted[field.base.id] = field.base
         for model in wanted.values():
             source = self._open(model) if self._open is not None else None
             if source is not None:
                 field.weights[model.id] = source
+        # A merge looks like descent when one of its parents is missing: without their weights the sketch stands.
+        related = [m for m in related if all(p.id in field.weights for p in field.parents([m]))]
         again = {
             m.model.id: m for m in field.verify([m.model for m in related if m.model.id in field.weights], full=True)
         }
@@ -209,6 +212,11 @@ class _Field:
             if self.base is None and model.is_base and match.comparison.relation in DESCENT:
                 self.base = model
         return _ordered(matches)
+
+    def parents(self, matches: Iterable[Match]) -> list[KnownModel]:
+        """Models that merges among ``matches`` are made of."""
+        roots = {p.digest for m in matches if m.comparison.relation is Relation.MERGED for p in m.comparison.parents}
+        return [m for m in self._models.values() if m.content_root in roots]
 
     def _compare(self, model: KnownModel, *, full: bool) -> Match:
         pool = self.weights if full else self._sources

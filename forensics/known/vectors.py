@@ -20,7 +20,7 @@ import numpy as np
 from sqlalchemy import func, select
 from sqlalchemy.orm import Session
 
-from ..store.tables import VectorRow
+from ..store.tables import IdentityRow, VectorRow
 
 if TYPE_CHECKING:
     from fingerprint.fingerprint import Fingerprint
@@ -77,13 +77,14 @@ class Vectors:
 
     def table(self, session: Session, space: str) -> Table:
         """The table of a space, with every model that the session sees."""
-        cached = self._tables.get(space) or self._load(space)
+        identity = session.execute(select(IdentityRow.value)).scalar_one()
+        cached = self._tables.get(space) or self._load(space, identity)
         count, last = session.execute(
             select(func.count(), func.max(VectorRow.model_id)).where(VectorRow.space == space)
         ).one()
         if len(cached.ids) != count or (count and int(cached.ids[-1]) != last):
             cached = self._grow(session, space, cached)
-            self._save(space, cached)
+            self._save(space, identity, cached)
         self._tables[space] = cached
         return cached
 
@@ -102,8 +103,8 @@ class Vectors:
             rows.append(_stack((row.data for row in part), cached.rows.shape[1]))
         return Table(np.concatenate(ids), np.concatenate(rows))
 
-    def _load(self, space: str) -> Table:
-        """The cache file of a space, or an empty table when it is absent, foreign or damaged."""
+    def _load(self, space: str, identity: str) -> Table:
+        """The cache file of a space, or an empty table when it is absent, damaged or another database's."""
         if self._folder is None:
             return _empty(space)
         try:
@@ -111,7 +112,7 @@ class Vectors:
                 head = json.loads(file.readline(4096))
                 offset = file.tell()
             count, width = int(head["count"]), _width(space)
-            expected = {"version": CACHE_VERSION, "space": space, "count": count}
+            expected = _head(space, identity, count)
             size = (self._folder / _file(space)).stat().st_size
             if head != expected or size != offset + count * (8 + 4 * width):
                 return _empty(space)
@@ -121,12 +122,12 @@ class Vectors:
         ids = np.frombuffer(flat[: 8 * count].tobytes(), dtype="<i8")
         return Table(ids, np.asarray(flat[8 * count :]).view(DTYPE).reshape(count, width))
 
-    def _save(self, space: str, table: Table) -> None:
+    def _save(self, space: str, identity: str, table: Table) -> None:
         """Write the cache beside itself and rename; a full disk costs only speed."""
         if self._folder is None:
             return
         temporary = self._folder / f".{_file(space)}-{secrets.token_hex(6)}"
-        head = json.dumps({"version": CACHE_VERSION, "space": space, "count": len(table.ids)}).encode()
+        head = json.dumps(_head(space, identity, len(table.ids))).encode()
         padding = b" " * (-(len(head) + 1) % 64)  # keep the numbers aligned in the map
         try:
             self._folder.mkdir(parents=True, exist_ok=True)
@@ -138,6 +139,10 @@ class Vectors:
         except OSError:
             with contextlib.suppress(OSError):
                 temporary.unlink()
+
+
+def _head(space: str, identity: str, count: int) -> dict[str, object]:
+    return {"version": CACHE_VERSION, "identity": identity, "space": space, "count": count}
 
 
 def _empty(space: str) -> Table:

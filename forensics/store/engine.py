@@ -39,8 +39,11 @@ def connect(url: str, *, busy_seconds: float = 30.0) -> Engine:
             engine = create_engine(parsed, connect_args={"timeout": busy_seconds})
             _prepare_sqlite(engine, busy_seconds)
             return engine
+        options = f"-c lock_timeout={int(busy_seconds * 1000)}"
         return create_engine(
-            parsed, pool_pre_ping=True, connect_args={"connect_timeout": max(2, min(int(busy_seconds), 10))}
+            parsed,
+            pool_pre_ping=True,
+            connect_args={"connect_timeout": max(2, min(int(busy_seconds), 10)), "options": options},
         )
     except (ArgumentError, NoSuchModuleError, ModuleNotFoundError) as error:
         raise BadInput(
@@ -88,7 +91,7 @@ def _explain(error: DBAPIError, where: str) -> StoreCorrupt | StoreUnavailable:
     low = text.lower()
     if any(word in low for word in _CORRUPT):
         return StoreCorrupt("database is damaged", where=where, got=text, remedy="Restore it from a backup.")
-    if "locked" in low or "busy" in low:
+    if "locked" in low or "busy" in low or "lock timeout" in low:
         return StoreUnavailable("another process holds the database", where=where, got=text, remedy="Try again.")
     if "full" in low or "disk i/o" in low or "no space" in low:
         return StoreUnavailable(

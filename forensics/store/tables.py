@@ -46,6 +46,14 @@ class Base(DeclarativeBase):
     """Declarative base of the store."""
 
 
+class IdentityRow(Base):
+    """One row, drawn when the database is made: what is derived from a database must not be used with another."""
+
+    __tablename__ = "identity"
+
+    value: Mapped[str] = mapped_column(String(40), primary_key=True)
+
+
 class ModelRow(Base):
     """Content that is known: roots, and where its fingerprint file lies."""
 

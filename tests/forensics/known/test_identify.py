@@ -9,7 +9,6 @@ from forensics.known.claim import Claim, Role
 from forensics.known.identify import Identifier
 from tests.forensics import models
 
-
 # Both databases are tested where something is stored or searched; what follows from it is the same on either.
 pytestmark = pytest.mark.parametrize("database_url", ["sqlite"], indirect=True)
 

@@ -8,8 +8,11 @@ import pytest
 from forensics.known.claim import Claim, Role
 from forensics.known.index import COMMON, Index
 from forensics.known.keys import Kind, _series, keys
+from forensics.known.registry import Registry
 from forensics.known.vectors import Vectors, spaces
-from forensics.store.engine import reading
+from forensics.store.blobs import Blobs
+from forensics.store.engine import connect, reading
+from forensics.store.migrate import ensure
 from tests.forensics import models
 
 BASE = Claim(Role.BASE)
@@ -87,6 +90,19 @@ def test_the_vector_cache_follows_the_database(registry, engine, tmp_path, ada, 
     for path in folder.iterdir():
         path.write_bytes(path.read_bytes()[:-7])
     assert len(Index(engine, folder).candidates(ada, 5)) == 2
+
+
+def test_the_cache_of_another_database_is_not_believed(registry, engine, tmp_path, ada, bob, noisy_ada):
+    """As when the database file was deleted and filled again: same ids, other models."""
+    folder = tmp_path / "cache"
+    registry.add(bob, BASE)
+    first = connect(f"sqlite:///{tmp_path}/other.db")
+    ensure(first)
+    other = Registry(first, Blobs((tmp_path / "blobs").as_uri()))
+    other.add(ada, BASE)
+    assert Index(first, folder).search(noisy_ada, 5)[0].distance < 0.2
+    assert Index(engine, folder).search(noisy_ada, 5)[0].distance > 0.2
+    first.dispose()
 
 
 @pytest.mark.parametrize("damage", [b"", b"{}\n", b"[1]\n" * 30, b"\0" * 5000])

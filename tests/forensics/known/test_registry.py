@@ -9,6 +9,7 @@ from dataclasses import replace
 
 import pytest
 from sqlalchemy import func, select
+from sqlalchemy.orm import Session
 
 from fingerprint.file import save
 from forensics.cli.main import main
@@ -17,6 +18,7 @@ from forensics.known.claim import Claim, Role
 from forensics.known.registry import Registry
 from forensics.store.blobs import Blobs
 from forensics.store.engine import connect, reading
+from forensics.store.migrate import ensure
 from forensics.store.tables import ModelRow, PostingRow, SubmissionRow, VectorRow
 
 BASE = Claim(Role.BASE, label="base")
@@ -200,6 +202,20 @@ def test_a_file_size_limit_is_reported_and_changes_nothing(tmp_path, own_home, a
     listed = capsys.readouterr().out
     assert "first" in listed
     assert "second" not in listed
+
+
+@pytest.mark.postgres
+def test_a_writer_that_waits_too_long_on_postgresql_is_told_so(postgres_url, blobs, ada):
+    url = postgres_url.replace("postgresql://", "postgresql+psycopg://")
+    holder, late = connect(url), connect(url, busy_seconds=0.2)
+    ensure(holder)
+    with holder.begin() as connection:
+        Registry._serialise(Session(connection))
+        with pytest.raises(StoreUnavailable, match="another process"):
+            Registry(late, blobs).add(ada, BASE)
+    assert Registry(late, blobs).add(ada, BASE).new_model
+    holder.dispose()
+    late.dispose()
 
 
 def test_claims_are_checked_before_anything_is_written(registry, engine, ada):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import secrets
+
 import sqlalchemy as sa
 from alembic import op
 
@@ -13,6 +15,8 @@ depends_on = None
 
 def upgrade() -> None:
     """Make the tables; see ``store.tables`` for what they mean."""
+    identity = op.create_table("identity", sa.Column("value", sa.String(40), primary_key=True))
+    op.bulk_insert(identity, [{"value": secrets.token_hex(16)}])
     op.create_table(
         "model",
         sa.Column("id", sa.Integer, primary_key=True),
