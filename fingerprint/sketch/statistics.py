@@ -17,7 +17,7 @@ SAMPLE_ELEMENTS = 1 << 16
 """Matrices up to this size are seen whole; larger ones through keyed rows that hold about as many values."""
 MIN_SAMPLE_ROWS = 8
 LATTICE_ROWS = 4
-LATTICE_GROUPS = 16
+LATTICE_GROUPS = 8
 GROUP_SIZES = (128, 64, 32)
 LEVELS = (7, 8, 15, 127, 128, 255)
 """Largest code of the usual schemes: int4 symmetric, int4 full, uint4, and the same for 8 bits."""
@@ -89,11 +89,12 @@ def lattice(sample: np.ndarray) -> Lattice:
         return Lattice(0, "", evidence)
     wide = rows[:, :_MAX_POOLED_VALUES]
     counts = {"tensor": _distinct(wide.reshape(1, -1)), "row": _distinct(wide)}
-    coherence = {"row": _coherence(_evenly(rows, _MAX_ROW_VALUES))}
+    coherence: _Coherences = {"row": _coherence(_evenly(rows, _MAX_ROW_VALUES))}
+    groups = _groups(rows)
     for size in GROUP_SIZES:
-        groups = _groups(rows, size)
-        counts[f"group{size}"] = _distinct(groups)
-        coherence[f"group{size}"] = _coherence(groups)
+        fitting = groups.reshape(-1, size) if groups.shape[1] % size == 0 else groups[:0].reshape(0, size)
+        counts[f"group{size}"] = _distinct(fitting)
+        coherence[f"group{size}"] = _coherence(fitting)
     names = ["tensor", "row", *(f"group{s}" for s in GROUP_SIZES)]
     evidence[:5] = [np.nan if (c := counts[n]) is None else c[1] for n in names]
     evidence[5:] = [np.nan if (e := coherence[n]) is None else e[0] for n in names[1:]]
@@ -152,19 +153,18 @@ def _coherence(groups: np.ndarray | None) -> tuple[float, int] | None:
     if keep.sum() * groups.shape[1] < _LEAST_PHASES:
         return None
     used = torch.from_numpy(np.ascontiguousarray(groups[keep]))
-    codes = (used / torch.linalg.vector_norm(used, torch.inf, dim=1, keepdim=True))[None] * _LEVELS
+    codes = (used / used.abs().amax(dim=1, keepdim=True))[None] * _LEVELS
+    agreement = torch.cos(codes * (2 * torch.pi)).masked_fill_(codes.abs() < 0.5, -1.0)
     zeros = torch.from_numpy(groups.shape[1] - nonzero[keep])
-    agreement = torch.where(codes.abs() < 0.5, -1.0, torch.cos(2 * torch.pi * codes))
-    means = (agreement.sum(dim=2) + zeros) / (groups.shape[1] - zeros)
-    best, level = means.mean(dim=1).max(dim=0)
-    return float(best), LEVELS[int(level)]
+    means = ((agreement.sum(dim=2) + zeros) / (groups.shape[1] - zeros)).mean(dim=1).tolist()
+    best = max(range(len(LEVELS)), key=means.__getitem__)
+    return max(0.0, means[best]), LEVELS[best]
 
 
-def _groups(rows: np.ndarray, size: int) -> np.ndarray | None:
-    """Up to LATTICE_GROUPS aligned groups of ``size`` columns, spread over the sampled rows."""
+def _groups(rows: np.ndarray) -> np.ndarray:
+    """Up to LATTICE_GROUPS aligned groups of 128 columns (64 or 32 in narrower rows), spread over the sampled rows."""
+    size = next((size for size in GROUP_SIZES if rows.shape[1] >= size), rows.shape[1])
     per_row = rows.shape[1] // size
-    if per_row == 0:
-        return None
     groups = rows[:, : per_row * size].reshape(-1, size)
     return np.asarray(groups[_spread(groups.shape[0], LATTICE_GROUPS)])
 
