@@ -19,6 +19,7 @@ from .alignment import Alignment, Witness
 from .biases import align_biases
 from .experts import align_experts
 from .flat import GENERIC, flat
+from .generic import pair_generic
 from .head import heads_related, tie, unshift
 from .heads import Attention, align_heads
 from .layers import SAME_LAYER, layer_numbers, map_layers, relabel, silent
@@ -54,6 +55,8 @@ def align(candidate: Canonical, reference: Canonical) -> Alignment:
     if coverage(found, reference) > _ENOUGH:
         return found
     options = [found]
+    if _doubtful(candidate) or _doubtful(reference):
+        options.append(align_generic(candidate, reference))
     if _doubtful(candidate) and reference.layout.family != GENERIC:
         cast = recast(flat(candidate), reference)
         options += [align_roles(cast, reference)] if cast is not None else []
@@ -74,6 +77,15 @@ def coverage(found: Alignment, reference: Canonical) -> float:
     return sum(found.reference[s].numel() for s in found.matched if s in reference.tensors) / max(1, total)
 
 
+def align_generic(candidate: Canonical, reference: Canonical) -> Alignment:
+    """``align`` by values alone, tensor by tensor, without roles."""
+    witness = Witness()
+    aligned, origin, words = pair_generic(dict(candidate.tensors), dict(reference.tensors), witness)
+    c, r = Side(candidate.layout, aligned), Side(reference.layout, dict(reference.tensors))
+    lost = tuple(s for s in candidate.tensors if s not in origin.values())
+    return outcome(candidate, reference, (c, r), words, {}, lost, witness)
+
+
 def align_roles(candidate: Canonical, reference: Canonical) -> Alignment:
     """``align`` with roles taken as they are."""
     layout = _same_heads(candidate, reference)
@@ -90,9 +102,9 @@ def align_roles(candidate: Canonical, reference: Canonical) -> Alignment:
     if words and max(likeness.values(), default=0.0) < SAME_LAYER:
         c.tensors, r.tensors = start
         words, witness, scale = set(), _without_basis(witness), 1.0
-        layer_map, _ = map_layers(c, r)
+        layer_map, likeness = map_layers(c, r)
     done |= words
-    done |= _layer_words(c, r, layer_map)
+    done |= _layer_words(c, r, layer_map, likeness)
     dropped = relabel(c, layer_map)
     done |= _branches(c, r, witness)
     if witness.rotation is not None and witness.permutations.get("residual") is None:
@@ -215,7 +227,7 @@ def _mean_square(values: list[float]) -> float:
     return (sum(v * v for v in finite) / len(finite)) ** 0.5 if finite else 0.0
 
 
-def _layer_words(c: Side, r: Side, layer_map: dict[int, int]) -> set[str]:
+def _layer_words(c: Side, r: Side, layer_map: dict[int, int], likeness: dict[int, float]) -> set[str]:
     """Words for layers added and taken away."""
     done: set[str] = set()
     if not layer_map:
@@ -224,7 +236,8 @@ def _layer_words(c: Side, r: Side, layer_map: dict[int, int]) -> set[str]:
     if any(silent(c, i) for i in extra):
         done.add("appended:identity-layers")
     missing = [j for j in layer_numbers(r) if j not in layer_map.values()]
-    if missing and len(layer_map) < len(layer_numbers(r)):
+    found = [i for i, s in likeness.items() if s > SAME_LAYER]
+    if missing and len(found) == len(layer_map):
         done.add("dropped:layers")
     if any(i != j for i, j in layer_map.items()) and not missing and not extra:
         done.add("renamed")

@@ -7,17 +7,22 @@ import torch
 from fingerprint.architecture.interface import Layout, Slot
 
 from .alignment import Alignment, Witness
-from .matching import cosine, relative
+from .constants import formulaic
+from .matching import cosine, relative, row_cosines
 from .model import Canonical
 from .side import Side
 
-NULL_IDENTITY = 0.2
-"""Cosine that unrelated matrices may reach as they lie; same-seed rows and shared frequencies included."""
+NULL_IDENTITY = 0.5
+"""Cosine that unrelated matrices may reach as they lie: one seed alone leaves .2 to .6 after short training (spaCy)."""
 
 NULL_UNDONE = 0.5
 """The same after matching units, heads or a basis: independents reach .47 (2-weights section 4)."""
 
 _FEW_VALUES = 4096
+_FEW_ROWS = 8
+_EQUAL = 1e-3
+_EQUAL_VALUES = 64
+_SUPPORT = 0.3
 
 
 def outcome(
@@ -56,32 +61,46 @@ def outcome(
 
 
 def _matched(c: Side, r: Side, paired: list[Slot], witness: Witness) -> dict[Slot, float]:
-    """Confidence per slot: cosine above what unrelated tensors reach; small tensors follow their layer's matrices.
+    """Confidence per slot: cosine above what unrelated tensors reach; small tensors follow the matrices beside them.
 
-    LayerNorm gains and biases reach .3 to .99 by chance (2-weights section 6), so they never speak for themselves.
+    LayerNorm gains and biases reach .3 to .99 by chance (2-weights section 6), so they never speak for themselves,
+    unless they are equal and no formula gives them. Of matrices the median row counts too: with one seed, rows that
+    training never touched stay equal in models that share nothing else.
     """
     moved = bool(witness.rotation is not None or witness.permutations or witness.mixings)
     null = NULL_UNDONE if moved else NULL_IDENTITY
     found: dict[Slot, float] = {}
-    by_layer: dict[int, list[float]] = {}
+    near: dict[int, list[float]] = {}
     for slot in paired:
         x, y = c.tensors[slot], r.tensors[slot]
         if _small(y):
             continue
-        confidence = (cosine(x, y) - null) / (1.0 - null)
-        by_layer.setdefault(slot.layer, []).append(max(0.0, confidence))
+        confidence = max(0.0, (_likeness(x, y) - null) / (1.0 - null))
+        confidence = 0.0 if confidence > 0 and formulaic(y) else confidence
+        near.setdefault(slot.layer, []).append(confidence)
         if confidence > 0:
             found[slot] = confidence
-    everything = [v for values in by_layer.values() for v in values]
+    everything = [v for values in near.values() for v in values]
     for slot in paired:
         x, y = c.tensors[slot], r.tensors[slot]
-        if _small(y):
-            near = by_layer.get(slot.layer, everything) or everything
-            support = sorted(near)[len(near) // 2] if near else 0.0
-            close = cosine(x, y) > null or (float(x.norm()) == 0 and float(y.norm()) == 0)
-            if support > 0 and close:
-                found[slot] = support
+        if not _small(y):
+            continue
+        beside = sorted(near.get(slot.layer, everything) or everything)
+        support = beside[len(beside) // 2] if beside else 0.0
+        if support > _SUPPORT and (cosine(x, y) > null or (float(x.norm()) == 0 and float(y.norm()) == 0)):
+            found[slot] = support
+        elif y.numel() >= _EQUAL_VALUES and relative(x, y) < _EQUAL and not formulaic(y):
+            found[slot] = 1.0
     return found
+
+
+def _likeness(x: torch.Tensor, y: torch.Tensor) -> float:
+    """Cosine of two matrices, or of their median row where that is lower."""
+    whole = cosine(x, y)
+    if whole <= 0.0 or y.shape[0] < _FEW_ROWS:
+        return whole
+    rows = row_cosines(x.reshape(x.shape[0], -1), y.reshape(y.shape[0], -1))
+    return min(whole, float(rows.median()))
 
 
 def _small(x: torch.Tensor) -> bool:
