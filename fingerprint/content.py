@@ -104,7 +104,7 @@ def value_digest(tensor: torch.Tensor) -> str:
 def wants_multiset(shape: Sequence[int]) -> bool:
     """Whether a tensor of this shape carries a multiset digest (finds transposition and axis permutation)."""
     numel = int(np.prod(shape, dtype=np.int64)) if len(shape) else 1
-    if len(shape) < 2 or numel == 0:
+    if numel == 0:
         return False
     limit = MULTISET_MAX_ELEMENTS_ANY_RANK if len(shape) >= 3 else MULTISET_MAX_ELEMENTS
     return numel <= limit
@@ -119,7 +119,7 @@ def multiset_digest(codes: np.ndarray, shape: Sequence[int]) -> str:
     """
     counts = np.bincount(codes.reshape(-1), minlength=1 << 16)
     present = np.flatnonzero(counts)
-    dims = sorted(shape)
+    dims = sorted(n for n in shape if n != 1)
     head = length_prefixed(MULTISET_DOMAIN) + struct.pack(f"<Q{len(dims)}Q", len(dims), *dims)
     pairs = np.stack([present, counts[present]], axis=1).astype("<u8")
     return hashlib.sha256(head + pairs.tobytes()).hexdigest()

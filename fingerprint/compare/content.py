@@ -20,8 +20,7 @@ def identity(candidate: Fingerprint, reference: Fingerprint) -> Same:
         return Same.NAMELESS_VALUES
     if _values(candidate) == _values(reference):
         return Same.NAMELESS_VALUES
-    a, b = _multisets(candidate), _multisets(reference)
-    return Same.MULTISET if a is not None and a == b else Same.NO
+    return Same.MULTISET if _reoriented(candidate, reference) else Same.NO
 
 
 def packaging(candidate: Fingerprint, reference: Fingerprint, same: Same) -> tuple[str, ...]:
@@ -57,10 +56,33 @@ def _carries_weight(entry: TensorEntry) -> bool:
     return entry.dtype.startswith(("F", "BF"))
 
 
-def _multisets(fingerprint: Fingerprint) -> Counter[str] | None:
-    """Multiset digests of all weights; None when one is missing."""
-    digests = [t.multiset for t in fingerprint.tensors if _carries_weight(t)]
-    return Counter(digests) if digests and all(digests) else None
+def _reoriented(candidate: Fingerprint, reference: Fingerprint) -> bool:
+    """Whether the weights are equal one to one, some of them with their axes in another order.
+
+    A tensor of the same shape must be equal value for value: rows of one shape in another order (permuted units) have
+    equal multisets too, but that is a symmetry of the model, not of its storage.
+    """
+    ours = Counter(t.value for t in candidate.tensors if _carries_weight(t))
+    theirs = Counter(t.value for t in reference.tensors if _carries_weight(t))
+    left, wanted = _without(candidate, theirs), _without(reference, ours)
+    if not left or len(left) != len(wanted) or not all(t.multiset for t in (*left, *wanted)):
+        return False
+    if Counter(t.multiset for t in left) != Counter(t.multiset for t in wanted):
+        return False
+    return not {(t.multiset, t.shape) for t in left} & {(t.multiset, t.shape) for t in wanted}
+
+
+def _without(fingerprint: Fingerprint, values: Counter[str]) -> list[TensorEntry]:
+    """Weights whose values are not among ``values``, each of which accounts for one tensor."""
+    budget, left = Counter(values), []
+    for t in fingerprint.tensors:
+        if not _carries_weight(t):
+            continue
+        if budget[t.value] > 0:
+            budget[t.value] -= 1
+        else:
+            left.append(t)
+    return left
 
 
 def _dtypes(fingerprint: Fingerprint) -> Counter[str]:

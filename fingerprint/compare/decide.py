@@ -27,6 +27,9 @@ WHOLE = 0.97
 PART = 0.03
 """Coverage from which sharing is worth naming as partial."""
 
+SEEDED = 0.10
+"""The same for models without known roles: parts that training hardly moved keep what a common seed gave them."""
+
 HELD = 0.98
 """Coefficient of the candidate's change on the parent's from which the candidate contains all of the parent's change.
 
@@ -92,6 +95,10 @@ TABLE_MATTERS = 3.0
 near-copies of one another (tokens hardly met in training), and these round alike without having learned anything."""
 
 
+DRAWN, DRAWN_UNDONE = 3.0, 6.0
+"""Largest mean z that a drawn change leaves: it is 0 with a standard deviation of 1 / sqrt(matrices) in the reference's
+own gauge, and a little more where a gauge had to be undone. What lies above is not drawn, however far from learned."""
+
 STRAY_UNDONE = 0.15
 """Share of matrices that may look coherent after a change of gauge was undone: factors near a power of two round in
 patterns. In the reference's own gauge not one may, or training of a single layer could hide under noise."""
@@ -134,6 +141,11 @@ def decide(evidence: Evidence, calibration: Calibration) -> Comparison:
     coverage = evidence.coverage
     if not evidence.changes or coverage < PART:
         return answer.apart()
+    if coverage < SEEDED and all(c.slot.role is Role.OTHER for c in evidence.changes):
+        return answer.say(
+            Relation.INCONCLUSIVE, 0.9, 1.0,
+            f"Only {coverage:.0%} of the parameters agree ({_names(evidence)}): a common initial seed does that too.",
+        )  # fmt: skip
     if coverage < WHOLE or _lost_layers(evidence):
         return answer.say(
             Relation.PARTIAL, 0.99, 1.0,
@@ -213,8 +225,8 @@ class _Answer:
             return self.say(Relation.IDENTICAL, 1.0, 0.0, "Every value is the reference's, rounded.", transforms=names)
         if self.learned.matrices == 0:
             return self._vectors_only(names)
-        stray = STRAY_UNDONE if not self.evidence.exact_gauge else 0.0
-        if accusation <= ACCUSE and self.learned.fraction <= stray:
+        stray, drawn = (0.0, DRAWN) if self.evidence.exact_gauge else (STRAY_UNDONE, DRAWN_UNDONE)
+        if accusation <= ACCUSE and self.learned.fraction <= stray and self.learned.score <= math.log(drawn):
             return self._drawn(accusation, names)
         adapter = self._adapter()
         if adapter is not None and adapter <= ACCUSE:
