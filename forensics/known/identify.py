@@ -16,9 +16,12 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from math import inf
 
+import numpy as np
+
 from fingerprint.compare import Calibration, Comparison, Depth, Relation, Source
 from fingerprint.compare.rank import distance
 from fingerprint.errors import FingerprintError
+from fingerprint.fingerprint import Fingerprint
 
 from ..errors import ForensicsError
 from ..evidence import Inputs
@@ -31,6 +34,7 @@ EARLIEST = 5  # models compared for being claimed first among those that are clo
 CLOSE = 0.05  # mean squared relative distance below which a model may be a copy (noise of a fifth: .04)
 FULL_DEPTH = 3  # models compared again with weights
 PARENTS = 8  # further known models tried as parents of a merge
+COINCIDE = 0.25  # of the candidate's distance: two models that differ by less cannot both be told to be parents
 _TIER: Mapping[Relation, int] = {
     Relation.MERGED: 1,
     Relation.DERIVED: 1,
@@ -232,16 +236,28 @@ class _Field:
         return Match(model, self._distances[model.id], comparison, inputs, counts)
 
     def _relatives(self, model: KnownModel) -> list[int]:
-        """Further possible parents of a merge, nearest first: submissions of the same family, never a base.
+        """Further possible parents of a merge with ``model``, nearest first: other submissions in its basis.
 
-        A base would turn every pull toward it into a merge.
+        Never a base, which would turn every pull toward it into a merge; and of models that nearly coincide only the
+        one claimed first, for weights cannot be told apart between them.
         """
         if model.is_base:
             return []
-        near = sorted(self._distances, key=lambda i: (self._distances[i], i))
-        return [
-            i for i in near if i != model.id and not self._models[i].is_base and self._distances[i] < 1.0
-        ][:PARENTS]  # fmt: skip
+        related = [m for m in self._models.values() if m.id != model.id and not m.is_base and self._distances[m.id] < 1]
+        chosen: list[KnownModel] = []
+        for other in sorted(related, key=_first):
+            if self._apart(model, other) < 1 and not any(self._coincide(other, c) for c in chosen):
+                chosen.append(other)
+        return [m.id for m in sorted(chosen, key=lambda m: (self._distances[m.id], m.id))][:PARENTS]
+
+    def _apart(self, one: KnownModel, other: KnownModel) -> float:
+        """Distance of basis vectors: 0 for equal weights, about 1.4 in different bases."""
+        return _between(self._sources[one.id].fingerprint, self._sources[other.id].fingerprint)
+
+    def _coincide(self, one: KnownModel, other: KnownModel) -> bool:
+        """Whether two models differ by much less than the candidate differs from them."""
+        ours = _between(self._candidate.fingerprint, self._sources[one.id].fingerprint)
+        return self._apart(one, other) < COINCIDE * ours
 
 
 def _ordered(matches: Iterable[Match]) -> list[Match]:
@@ -250,9 +266,17 @@ def _ordered(matches: Iterable[Match]) -> list[Match]:
     def key(match: Match) -> tuple[float, ...]:
         if match.comparison.copy:
             return (0 if match.counts else 0.5, *_first(match.model), match.distance)
+        if match.comparison.relation is Relation.MERGED:
+            weights = {p.digest: p.weight for p in match.comparison.parents}
+            return (_TIER[Relation.MERGED], -1 - weights.get(match.model.content_root, -1.0), match.distance)
         return (_TIER[match.comparison.relation], match.distance, match.model.id)
 
     return sorted(matches, key=key)
+
+
+def _between(one: Fingerprint, other: Fingerprint) -> float:
+    a, b = one.basis_vector, other.basis_vector
+    return float(np.linalg.norm(a.astype(np.float64) - b.astype(np.float64))) if a.shape == b.shape else inf
 
 
 def _first(model: KnownModel) -> tuple[float, ...]:

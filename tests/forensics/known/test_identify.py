@@ -64,6 +64,21 @@ def test_only_what_is_shown_to_be_earlier_accuses(registry, identifier, ada, noi
     assert identifier.identify(Source(noisy_ada), limit=16, claim=submitted("me", mine)).finding is finding
 
 
+def test_a_merge_names_its_parents_though_copies_of_them_are_known_too(registry, identifier):
+    one, two = (models.noisy(models.decoder(1), 0.1, seed=seed) for seed in (5, 6))
+    registry.add(models.fingerprint(models.renamed(models.noisy(two, 0.001))), submitted("copy of two", 9))
+    for name, tensors, block in (("one", one, 1), ("two", two, 2)):
+        registry.add(models.fingerprint(tensors), submitted(name, block))
+    soup = {n: ((one[n].float() + two[n].float()) / 2).to(t.dtype) for n, t in one.items()}
+    found = identifier.identify(Source(models.fingerprint(soup)), limit=16)
+    assert found.best.comparison.relation is Relation.MERGED
+    parents = {
+        m.earliest.claim.label: p.weight for p in found.best.comparison.parents for m in registry.by_root([p.digest])
+    }
+    assert parents == pytest.approx({"one": 0.5, "two": 0.5}, abs=0.05)
+    assert not found.finding
+
+
 def test_a_blob_that_is_lost_is_skipped_with_a_reason(registry, identifier, tmp_path, ada, bob, noisy_ada):
     registry.add(bob, submitted("bob", 1))
     model = registry.add(ada, submitted("ada", 1)).model
