@@ -28,6 +28,7 @@ RELABELLING = frozenset(
 )  # fmt: skip
 """Transforms that move values without computing new ones: after undoing them an untouched copy has delta zero."""
 
+
 def relabelled(transforms: Sequence[str]) -> bool:
     """Whether undoing ``transforms`` computed no new values."""
     return all(t in RELABELLING for t in transforms)
@@ -109,9 +110,7 @@ def stacked(found: Alignment, vectors: Sequence[SlotChange]) -> tuple[SlotChange
         relative = float(np.mean([c.relative for c in members]))
         slot, numel = Slot(Role.OTHER, name=name), delta.numel()
         out.append(
-            SlotChange(
-                slot, numel, 1.0, relative, 0.0, 1.0, 0.0, 0.0, relative, coherence(delta), channel="vectors"
-            )
+            SlotChange(slot, numel, 1.0, relative, 0.0, 1.0, 0.0, 0.0, relative, coherence(delta), channel="vectors")
         )
     return tuple(out)
 
@@ -175,9 +174,7 @@ class _Fitted:
     left: torch.Tensor
 
 
-def _fitted(
-    slot: Slot, found: Alignment, rooted: Sequence[torch.Tensor], stored: torch.dtype, exact: bool
-) -> _Fitted:
+def _fitted(slot: Slot, found: Alignment, rooted: Sequence[torch.Tensor], stored: torch.dtype, exact: bool) -> _Fitted:
     c, r = _flat(found.aligned[slot]), _flat(found.reference[slot])
     delta = c.double() - r.double()
     size = float(r.double().norm()) or 1.0
