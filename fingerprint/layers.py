@@ -17,7 +17,7 @@ from fingerprint.architecture.interface import Layout, Role, Slot, View
 from fingerprint.fingerprint import HeadInvariants
 from fingerprint.invariants import heads, units
 from fingerprint.invariants.folding import Folding, folding
-from fingerprint.plan import Plan
+from fingerprint.plan import MAX_HEAD_DIM, MAX_HELD, MAX_WIDTH, Plan
 from fingerprint.streaming import SlotReader
 
 INVARIANT_FAMILIES = frozenset({"decoder", "gpt2", "neox", "bert"})
@@ -67,6 +67,8 @@ class LayerScan:
         grouped = dims.heads % dims.kv_heads == 0 and rows % dims.kv_heads == 0
         if not grouped or height != width or rows // dims.kv_heads * dims.heads != columns:
             return None
+        if max(width, columns) > MAX_WIDTH or rows // dims.kv_heads > MAX_HEAD_DIM or rows * width > MAX_HELD:
+            return None
         fold = self._folding(Role.NORM_ATTENTION, width)
         folded = torch.cat([fold.reader(block).clone() for block in self._take(value)])
         products = heads.ValueOutput(folded, dims.heads, dims.kv_heads)
@@ -82,6 +84,8 @@ class LayerScan:
         (many, width), (few, same) = self._left[query].shape, self._left[key].shape
         size = many // dims.heads
         if width != same or dims.heads % dims.kv_heads or size * dims.heads != many or size * dims.kv_heads != few:
+            return None
+        if width > MAX_WIDTH or size > MAX_HEAD_DIM:
             return None
         fold = self._folding(Role.NORM_ATTENTION, width)
         grams = []
@@ -104,7 +108,7 @@ class LayerScan:
     def _expert(self, expert: int) -> units.UnitVectors | None:
         gate, up, down = (Slot(role, self._layer, expert) for role in (Role.GATE, Role.UP, Role.DOWN))
         shapes = {slot: self._left[slot].shape for slot in (gate, up, down) if slot in self._left}
-        if up not in shapes or down not in shapes or shapes[up] != shapes[down][::-1]:
+        if up not in shapes or down not in shapes or shapes[up] != shapes[down][::-1] or max(shapes[up]) > MAX_WIDTH:
             return None
         fold = self._folding(Role.NORM_MLP, shapes[up][1])
         if shapes.get(gate, shapes[up]) != shapes[up] or (self._layout.gated and gate not in shapes):

@@ -26,6 +26,14 @@ MINHASH_GENERIC, MINHASH_LEAST_ELEMENTS = 64, 4096
 BLOCK_ELEMENTS, BLOCK_ROWS = 1 << 20, 4096
 """Blocks are 4 MB in float32: they stay in the last-level cache, and the calls they take hardly count."""
 
+MAX_WIDTH, WIDE_ROW = 1 << 18, 1 << 16
+"""Longest row that is taken as it is (the widest real model has 53,248 columns). Longer ones, which only a hostile or
+a flat checkpoint has, are cut into rows of WIDE_ROW, so that no buffer grows with a shape that a file claims."""
+MAX_ROWS = 1 << 22
+"""Most rows that are taken as they are, and most tokens (Gemma has 262,144); taller tensors are seen as one row."""
+MAX_HEAD_DIM, MAX_HELD = 1024, 1 << 27
+"""Bounds of what head invariants hold: the side of a head, and the elements of one value matrix."""
+
 ALGORITHM = (
     f"fingerprint-v{VERSION}"
     ";digest=sha256-tensor-v1,value=bf16-rne,root=rfc6962"

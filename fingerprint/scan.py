@@ -26,7 +26,7 @@ from fingerprint.fingerprint import Fingerprint, LayerInvariants, Meta, TokenCos
 from fingerprint.invariants import embeddings, probes, summary, units
 from fingerprint.invariants.folding import Folding, folding
 from fingerprint.layers import INVARIANT_FAMILIES, LayerDraft, LayerScan
-from fingerprint.plan import ALGORITHM, Plan, make_plan
+from fingerprint.plan import ALGORITHM, MAX_ROWS, MAX_WIDTH, Plan, make_plan
 from fingerprint.sketch import keyed
 from fingerprint.sketch.keyed import DEFAULT_KEY
 from fingerprint.sketch.linear import Projection
@@ -96,7 +96,8 @@ class _Scan:
         self._projection = Projection(key, self._plan.side)
         self._strings = checkpoint.token_strings()
         embed = layout.slots.get(Slot(Role.EMBED)) if layout.family in INVARIANT_FAMILIES else None
-        rows = embed.shape[0] if embed is not None and len(embed.shape) == 2 else 0
+        fits = embed is not None and len(embed.shape) == 2 and _fits(embed.shape)
+        rows = embed.shape[0] if embed is not None and fits else 0
         self._words = probes.token_words(key, rows, self._strings) if rows else {}
         self._ids = {basis: embeddings.choose(words) for basis, words in self._words.items()}
         self._progress, self._lock, self._done = progress, threading.Lock(), 0
@@ -120,7 +121,7 @@ class _Scan:
     def _outside(self, reader: SlotReader, slot: Slot, view: View, result: _Result) -> None:
         """A slot outside the layers; embeddings and heads also give probes and token rows."""
         vocabulary = len(next(iter(self._words.values()))) if self._words else 0
-        if slot.role not in (Role.EMBED, Role.HEAD) or view.shape[:1] != (vocabulary,) or len(view.shape) != 2:
+        if slot.role not in (Role.EMBED, Role.HEAD) or view.shape != (vocabulary, self._width):
             reader.consume(slot, view)
             return
         rows = {basis: embeddings.TokenRows(ids, view.shape[1]) for basis, ids in self._ids.items()}
@@ -246,6 +247,10 @@ def _meta(
         tokenizer=_token_digest(strings),
         token_bases=bases,
     )
+
+
+def _fits(shape: tuple[int, ...]) -> bool:
+    return shape[0] <= MAX_ROWS and shape[1] <= MAX_WIDTH
 
 
 def _config_digest(config: Mapping[str, Any]) -> str:

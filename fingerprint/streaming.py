@@ -18,7 +18,7 @@ from fingerprint.architecture.reading import read_blocks
 from fingerprint.checkpoint.interface import Checkpoint
 from fingerprint.content import TensorHasher, dtype_name, multiset_digest, wants_multiset
 from fingerprint.fingerprint import SlotSketch, TensorEntry
-from fingerprint.plan import Plan, block_rows
+from fingerprint.plan import BLOCK_ELEMENTS, MAX_ROWS, MAX_WIDTH, WIDE_ROW, Plan, block_rows, numel
 from fingerprint.sketch import keyed, linear, statistics, topk
 
 
@@ -73,6 +73,8 @@ class SlotReader:
     def stream(self, slot: Slot, view: View, *, multiple: int = 1) -> Iterator[torch.Tensor]:
         """Sketch a slot, yielding each block as float32 (rows, n); valid until the next is taken.
 
+        Rows longer than MAX_WIDTH are sketched but not yielded: no invariant is made of them.
+
         Args:
             slot: The slot.
             view: Where it is.
@@ -81,7 +83,7 @@ class SlotReader:
         if not self._checkpoint.tensors[view.tensor].dtype.is_floating_point:
             self.digest(view.tensor)
             return
-        if len(view.shape) < 2:
+        if len(view.shape) < 2 and numel(view.shape) <= MAX_WIDTH:
             yield from self._vector(slot, view)
         else:
             yield from self._matrix(slot, view, multiple)
@@ -127,14 +129,41 @@ class SlotReader:
             yield values[None, :]
 
     def _matrix(self, slot: Slot, view: View, multiple: int) -> Iterator[torch.Tensor]:
-        rows, columns = view.shape[0], max(1, int(np.prod(view.shape[1:], dtype=np.int64)))
+        shape = matrix_shape(view.shape)
+        wide = shape[1] > MAX_WIDTH
         pass_ = MatrixPass(
-            self._projection, (rows, columns), self._key, self._scratch, with_top=slot in self._plan.minhash
+            self._projection,
+            (shape[0] * -(-shape[1] // WIDE_ROW), WIDE_ROW) if wide else shape,
+            self._key,
+            self._scratch,
+            with_top=slot in self._plan.minhash,
         )
-        for block in self._blocks(view, block_rows(columns, multiple=multiple)):
-            if block.numel():
-                yield pass_.take(block.reshape(block.shape[0], -1))
+        flat = shape[0] != view.shape[0]
+        rows = WIDE_ROW if flat else block_rows(shape[1], multiple=multiple)
+        for block in self._blocks(view, rows):
+            if wide:
+                for piece in _cut(block.reshape(-1)):
+                    pass_.take(piece)
+            elif block.numel():
+                yield pass_.take(block.reshape(-1, shape[1]))
         self.findings.slots[slot] = pass_.finish(view)
+
+
+def matrix_shape(shape: tuple[int, ...]) -> tuple[int, int]:
+    """How a tensor of any rank is seen as a matrix: the first axis by the rest; without axes, or too tall, as a row."""
+    if len(shape) < 2 or shape[0] > MAX_ROWS:
+        return 1, numel(shape)
+    return shape[0], max(1, numel(shape[1:]))
+
+
+def _cut(flat: torch.Tensor) -> Iterator[torch.Tensor]:
+    """A long row as blocks of rows of WIDE_ROW values, the last one padded with zeros."""
+    step = BLOCK_ELEMENTS // WIDE_ROW * WIDE_ROW
+    for start in range(0, flat.numel(), step):
+        piece = flat[start : start + step]
+        missing = -piece.numel() % WIDE_ROW
+        padded = torch.nn.functional.pad(piece, (0, missing)) if missing else piece
+        yield padded.view(-1, WIDE_ROW)
 
 
 def row_norms(x: torch.Tensor) -> torch.Tensor:

@@ -163,3 +163,32 @@ def test_generic_tensors_of_any_rank() -> None:
     by_name = {t.name: t for t in found.tensors}, {t.name: t for t in moved.tensors}
     assert by_name[0]["conv.weight"].multiset == by_name[1]["conv.weight"].multiset != ""
     assert by_name[0]["conv.weight"].digest != by_name[1]["conv.weight"].digest
+
+
+def test_rows_of_any_length_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A row that is longer than any model's is cut, and still gives norms and unbiased sketches."""
+    monkeypatch.setattr("fingerprint.streaming.MAX_WIDTH", 100)
+    monkeypatch.setattr("fingerprint.streaming.WIDE_ROW", 64)
+    g = torch.Generator().manual_seed(0)
+    monkeypatch.setattr("fingerprint.streaming.MAX_ROWS", 500)
+    tensors = {
+        "flat": torch.randn(1000, generator=g),
+        "wide": torch.randn(3, 130, generator=g),
+        "tall": torch.randn(501, 3, generator=g),
+    }
+    found = {s.tensor: s for s in scan(MemoryCheckpoint(tensors)).slots.values()}
+    for name, tensor in tensors.items():
+        assert found[name].shape == tuple(tensor.shape)
+        assert found[name].norm == pytest.approx(float(tensor.norm()), rel=1e-5)
+        assert float((found[name].linear ** 2).sum()) == pytest.approx(float((tensor**2).sum()), rel=1e-3)
+
+
+def test_a_hostile_layout_allocates_nothing_it_claims() -> None:
+    """Heads as wide as the model: products of heads would need the square of it."""
+    hidden = 2048
+    tensors = {"model.embed_tokens.weight": torch.ones(8, hidden)}
+    for n in "qkvo":
+        tensors[f"model.layers.0.self_attn.{n}_proj.weight"] = torch.ones(hidden, hidden, dtype=torch.bfloat16)
+    config = {"model_type": "llama", "hidden_size": hidden, "num_attention_heads": 1, "num_hidden_layers": 1}
+    found = scan(MemoryCheckpoint(tensors, config))
+    assert all(layer.heads is None for layer in found.layers.values())
