@@ -14,8 +14,8 @@ from rich.text import Text
 
 from fingerprint.compare.relation import Comparison, LayerEvidence, Relation
 
-from .cli.console import printable
 from .known.claim import KnownModel
+from .text import printable
 
 WIDTH = 80  # the narrowest terminal that is still common; wider ones get longer bars
 WIDEST = 110

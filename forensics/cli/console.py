@@ -1,8 +1,7 @@
 """What reaches the terminal: data on stdout, talk on stderr, and nothing an attacker wrote unescaped.
 
-Names of tensors, files, repositories and labels come from other people. A control character in one can rewrite what
-a reviewer sees, and square brackets are markup to rich; so every text goes through ``printable`` and rich never
-parses markup here.
+Every text goes through ``printable`` (see ``forensics.text``), and rich never parses markup here: square brackets in
+a name would be markup to it.
 """
 
 from __future__ import annotations
@@ -14,13 +13,10 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
+from ..text import printable
+
 Progress = Callable[[int, int], None]
 """Called with (bytes done, bytes in all)."""
-
-
-def printable(text: object) -> str:
-    """``text`` on one line, with control, bidirectional and other invisible characters escaped."""
-    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in _valid(str(text)))
 
 
 def say(text: str) -> None:
@@ -54,11 +50,6 @@ def progress(title: str) -> Iterator[Progress | None]:
     with Bars(*columns, console=Console(stderr=True), transient=True) as bars:
         task = bars.add_task(printable(title), total=None)
         yield lambda done, total: bars.update(task, completed=done, total=total)
-
-
-def _valid(text: str) -> str:
-    """File names may hold bytes that are no text (surrogate escapes), which stdout cannot encode."""
-    return text.encode("utf-8", "backslashreplace").decode("utf-8")
 
 
 def _finite(value: Any) -> Any:

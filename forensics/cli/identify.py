@@ -15,9 +15,10 @@ from fingerprint.errors import FingerprintError
 from ..errors import Exit
 from ..known import address
 from ..known.claim import Claim, KnownModel, Role
+from ..text import printable
 from . import sources
 from .compare import DepthOption, save_evidence
-from .console import emit, printable, say
+from .console import emit, say
 from .home import Home
 from .known import model_document
 from .output import check_file

@@ -10,8 +10,9 @@ import typer
 from ..errors import Exit
 from ..known import address
 from ..known.claim import Claim, KnownModel, Role, Submission
+from ..text import printable
 from . import hub, sources
-from .console import emit, printable, say
+from .console import emit, say
 from .home import Home
 
 if TYPE_CHECKING:

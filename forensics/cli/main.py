@@ -7,6 +7,7 @@ nothing here imports torch, the database or rich.
 
 from __future__ import annotations
 
+import io
 import os
 import signal
 import sys
@@ -103,6 +104,9 @@ def run() -> None:
     """Entry point of the installed command."""
     if hasattr(signal, "SIGTERM"):
         signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")  # a name that the terminal's encoding lacks is no error
     sys.exit(main())
 
 

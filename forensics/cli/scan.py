@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from ..errors import Exit
+from ..text import printable
 from . import sources
-from .console import emit, printable
+from .console import emit
 from .output import check_file, write_file
 
 if TYPE_CHECKING:

@@ -96,12 +96,25 @@ class Index:
         self._vectors = Vectors(folder)
 
     @staticmethod
-    def write(session: Session, model_id: int, entries: Entries) -> None:
-        """Add a model's entries in the caller's transaction."""
-        rows = [{"key": key, "model_id": model_id} for key in sorted(entries.keys.stored)]
+    def write(session: Session, model_id: int, entries: Entries, *, again: bool = False) -> None:
+        """Add a model's entries in the caller's transaction.
+
+        Args:
+            session: The transaction.
+            model_id: The model.
+            entries: What to add.
+            again: The model has entries of another algorithm; the exact ones are the same and are left.
+        """
+        there: set[int] = set()
+        if again:
+            keys_in = PostingRow.key.in_(list(entries.keys.stored))
+            there = set(session.scalars(select(PostingRow.key).where(PostingRow.model_id == model_id, keys_in)))
+        rows = [{"key": key, "model_id": model_id} for key in sorted(entries.keys.stored) if key not in there]
         for start in range(0, len(rows), INSERT_BATCH):
             session.execute(insert(PostingRow), rows[start : start + INSERT_BATCH])
-        vectors = [{"space": s, "model_id": model_id, "data": data} for s, data in entries.vectors.items()]
+        old = set(session.scalars(select(VectorRow.space).where(VectorRow.model_id == model_id))) if again else set()
+        added = {space: data for space, data in entries.vectors.items() if space not in old}
+        vectors = [{"space": space, "model_id": model_id, "data": data} for space, data in added.items()]
         if vectors:
             session.execute(insert(VectorRow), vectors)
 

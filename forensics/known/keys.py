@@ -65,11 +65,16 @@ MATRIX_LEAST = 4096  # elements; below this a sketch holds as much noise of chan
 def keys(fingerprint: Fingerprint) -> Keys:
     """All keys of a fingerprint. Pure; about ten milliseconds for a model of 32 layers."""
     exact = {**_tensors(fingerprint.tensors), **_roots(fingerprint)}
-    space = fingerprint.meta.key_id.encode()
+    space = space_of(fingerprint).encode()
     matrices = [s for s in fingerprint.slots.values() if len(s.shape) == 2 and s.numel >= MATRIX_LEAST and s.norm > 0]
     bands = {**_minhash_bands(matrices, space), **_sign_bands(matrices, space)}
-    stored, probes = _codes(fingerprint)
+    stored, probes = _codes(fingerprint, space)
     return Keys(stored={**stored, **bands, **exact}, probes={**probes, **stored, **bands, **exact})
+
+
+def space_of(fingerprint: Fingerprint) -> str:
+    """Names what sketches are compared within: algorithm and key. Exact digests compare across all of them."""
+    return f"{fingerprint.meta.key_id}-{hashlib.sha256(fingerprint.algorithm.encode()).hexdigest()[:8]}"
 
 
 def _roots(fingerprint: Fingerprint) -> dict[int, Kind]:
@@ -114,13 +119,13 @@ def _minhash_bands(matrices: Sequence[SlotSketch], space: bytes) -> dict[int, Ki
     return found
 
 
-def _codes(fingerprint: Fingerprint) -> tuple[dict[int, Kind], dict[int, Kind]]:
+def _codes(fingerprint: Fingerprint, space: bytes) -> tuple[dict[int, Kind], dict[int, Kind]]:
     layers = list(fingerprint.layers.values())
     heads = [layer.heads for layer in layers if layer.heads is not None]
     units = [layer.units for layer in layers if layer.units is not None]
     stored: dict[int, Kind] = {}
     probes: dict[int, Kind] = {}
-    width = fingerprint.meta.dims.hidden.to_bytes(8, "little", signed=True)
+    width = space + fingerprint.meta.dims.hidden.to_bytes(8, "little", signed=True)
     for tag, kind, rows, step in (
         (b"unit" + width, Kind.UNIT, _unit_rows(units), UNIT_STEP),
         (b"head" + width, Kind.HEAD, _head_rows(heads), HEAD_STEP),

@@ -169,11 +169,14 @@ class Registry:
     def _model(
         self, session: Session, fingerprint: Fingerprint, blob: str, size: int, entries: Entries
     ) -> tuple[ModelRow, bool]:
-        key = (ModelRow.content_root == fingerprint.content_root, ModelRow.algorithm == _algorithm(fingerprint))
         self._serialise(session)
-        row = session.scalars(select(ModelRow).where(*key)).one_or_none()
+        query = select(ModelRow).where(ModelRow.content_root == fingerprint.content_root)
+        row = session.scalars(query).one_or_none()
         if row is not None:
-            row.blob, row.blob_size = blob, size  # heals a blob that was lost or damaged
+            if row.algorithm != _algorithm(fingerprint):
+                Index.write(session, row.id, entries, again=True)
+            row.algorithm = _algorithm(fingerprint)
+            row.blob, row.blob_size = blob, size  # also heals a blob that was lost or damaged
             return row, False
         row = ModelRow(
             content_root=fingerprint.content_root,

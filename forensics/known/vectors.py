@@ -21,6 +21,7 @@ from sqlalchemy import func, select
 from sqlalchemy.orm import Session
 
 from ..store.tables import IdentityRow, VectorRow
+from .keys import space_of
 
 if TYPE_CHECKING:
     from fingerprint.fingerprint import Fingerprint
@@ -36,7 +37,7 @@ def spaces(fingerprint: Fingerprint) -> dict[str, np.ndarray]:
     for kind, vector in (("global", fingerprint.global_vector), ("basis", fingerprint.basis_vector)):
         values = np.asarray(vector, dtype=DTYPE).reshape(-1)
         if values.size and np.isfinite(values).all() and values.any():
-            found[f"{kind}/{values.size}/{fingerprint.meta.key_id}"] = values
+            found[f"{kind}/{values.size}/{space_of(fingerprint)}"] = values
     return found
 
 

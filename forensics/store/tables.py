@@ -1,6 +1,6 @@
 """The schema: known models, who claims them, and what the search index looks up.
 
-A *model* is content (one row per content root and fingerprint algorithm); a *submission* is somebody's claim to it.
+A *model* is content, one row per content root; a *submission* is somebody's claim to it.
 One model may be claimed many times, and the earliest (block, extrinsic index) is the one that counts. Claims are
 never deleted: withdrawing one stamps it. Index rows belong to a model, not to a claim.
 
@@ -21,7 +21,6 @@ from sqlalchemy import (
     String,
     Text,
     TypeDecorator,
-    UniqueConstraint,
 )
 from sqlalchemy.engine import Dialect
 from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column, relationship
@@ -55,13 +54,12 @@ class IdentityRow(Base):
 
 
 class ModelRow(Base):
-    """Content that is known: roots, and where its fingerprint file lies."""
+    """Content that is known: roots, and where its newest fingerprint lies."""
 
     __tablename__ = "model"
-    __table_args__ = (UniqueConstraint("content_root", "algorithm"),)
 
     id: Mapped[int] = mapped_column(primary_key=True)
-    content_root: Mapped[str] = mapped_column(DIGEST)
+    content_root: Mapped[str] = mapped_column(DIGEST, unique=True)
     nameless_root: Mapped[str] = mapped_column(DIGEST, index=True)
     value_root: Mapped[str] = mapped_column(DIGEST, index=True)
     algorithm: Mapped[str] = mapped_column(Text)

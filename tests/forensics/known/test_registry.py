@@ -101,6 +101,18 @@ def test_finding_by_digest(registry, ada, bob):
             registry.find(text)
 
 
+def test_a_model_scanned_by_a_newer_algorithm_stays_one_model_and_is_found_again(registry, index, engine, ada):
+    """The old fingerprint no longer compares; the claims must not have to be made again."""
+    old = replace(ada, meta=replace(ada.meta, algorithm="fingerprint-v0"))
+    registry.add(old, submitted("ada", 7))
+    added = registry.add(ada, submitted("eve", 9))
+    assert (added.new_model, added.model.earliest.claim.hotkey) == (False, "ada")
+    assert registry.fingerprint(registry.find(ada.content_root)).algorithm == ada.algorithm
+    assert index.search(ada, 3)[0].distance == 0
+    registry.add(ada, submitted("ada", 7))
+    assert counts(engine)["vector"] == 4
+
+
 def test_a_lost_blob_is_healed_by_adding_the_model_again(registry, blobs, tmp_path, ada):
     model = registry.add(ada, BASE).model
     for path in (tmp_path / "blobs").rglob("*"):

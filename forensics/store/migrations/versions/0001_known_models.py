@@ -20,7 +20,7 @@ def upgrade() -> None:
     op.create_table(
         "model",
         sa.Column("id", sa.Integer, primary_key=True),
-        sa.Column("content_root", sa.String(80), nullable=False),
+        sa.Column("content_root", sa.String(80), nullable=False, unique=True),
         sa.Column("nameless_root", sa.String(80), nullable=False, index=True),
         sa.Column("value_root", sa.String(80), nullable=False, index=True),
         sa.Column("algorithm", sa.Text, nullable=False),
@@ -29,7 +29,6 @@ def upgrade() -> None:
         sa.Column("blob", sa.String(80), nullable=False),
         sa.Column("blob_size", sa.BigInteger, nullable=False),
         sa.Column("added_at", sa.DateTime(timezone=True), nullable=False),
-        sa.UniqueConstraint("content_root", "algorithm"),
     )
     op.create_table(
         "submission",

@@ -1,0 +1,13 @@
+"""Text that other people wrote, made safe to show.
+
+Names of tensors, files, repositories and labels come from miners. A control character in one can rewrite what a
+reviewer sees, a bidirectional one can reorder it, and bytes that are no text cannot be encoded at all.
+"""
+
+from __future__ import annotations
+
+
+def printable(text: object) -> str:
+    """``text`` on one line, with control, bidirectional and other invisible characters escaped."""
+    valid = str(text).encode("utf-8", "backslashreplace").decode("utf-8")
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in valid)
