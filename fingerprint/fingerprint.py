@@ -164,7 +164,7 @@ class HeadInvariants:
     Attributes:
         value_output: float32 (heads, 6) of W_v W_o per query head; empty (0, 6) where a piece is missing.
         value_output_scale: float32 (heads,) log of the scale that was divided out.
-        query_key: float32 (heads, 6) of (W_q W_q^T)(W_k W_k^T) per query head.
+        query_key: float32 (heads, 6) of W_k W_q^T per query head.
         query_key_scale: float32 (heads,) log of the scale that was divided out.
     """
 

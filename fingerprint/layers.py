@@ -85,16 +85,16 @@ class LayerScan:
         size = many // dims.heads
         if width != same or dims.heads % dims.kv_heads or size * dims.heads != many or size * dims.kv_heads != few:
             return None
-        if width > MAX_WIDTH or size > MAX_HEAD_DIM:
+        if width > MAX_WIDTH or size > MAX_HEAD_DIM or few * width > MAX_HELD:
             return None
         fold = self._folding(Role.NORM_ATTENTION, width)
-        grams = []
-        for slot, norm in ((query, Role.QUERY_NORM), (key, Role.KEY_NORM)):
-            gram = heads.HeadGrams(fold, size, self._head_gain(norm, size))
-            for block in self._reader.stream(slot, self._left.pop(slot), multiple=size):
-                gram.update(block)
-            grams.append(gram.value)
-        return heads.query_key(*grams)
+        folded = torch.cat([fold.both(block).clone() for block in self._take(key)])
+        gains = [self._head_gain(norm, size) for norm in (Role.QUERY_NORM, Role.KEY_NORM)]
+        products = heads.QueryKey(folded, dims.heads, dims.kv_heads)
+        for block in self._reader.stream(query, self._left.pop(query), multiple=size):
+            products.update(block)
+        query_gain, key_gain = (torch.ones(size) if gain is None else gain for gain in gains)
+        return products.matrices * key_gain[:, None] * query_gain[None, :]
 
     def _units(self) -> list[units.UnitVectors]:
         experts = sorted({slot.expert for slot in self._left if slot.role is Role.UP})

@@ -42,7 +42,7 @@ ALGORITHM = (
     f",vectors={VECTOR_BYTES}/{linear.VECTOR_SIZE}"
     f";minhash=datasketch2-{topk.SCHEME},perms={topk.PERMUTATIONS},seed={topk.SEED},k={topk.MIN_K}-{topk.MAX_K}"
     f";units=by-norm,{UNITS_TOTAL}/{UNITS_LEAST}-{UNITS_MOST},pooled={POOLED_TOTAL}/{POOLED_MOST}"
-    f",probes={PROBES_FEW}/{PROBES_MANY},density=2^-5;heads=power-sums-6;tokens=64"
+    f",probes={PROBES_FEW}/{PROBES_MANY},density=2^-5;heads=power-sums-6:vo,kq;tokens=64"
 )
 """Every parameter that changes the output; files of another algorithm are refused."""
 

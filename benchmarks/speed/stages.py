@@ -32,7 +32,7 @@ STAGES: tuple[tuple[str, object, str], ...] = (
     ("statistics, lattice, top-k", streaming.MatrixPass, "finish"),
     ("units: choice by gate rows", units.UnitChooser, "update"),
     ("heads: value-output products", heads.ValueOutput, "update"),
-    ("heads: query and key Grams", heads.HeadGrams, "update"),
+    ("heads: query-key products", heads.QueryKey, "update"),
     ("heads: power sums", heads, "invariants"),
     ("probes: sums of embeddings", probes.Probes, "update"),
     ("tokens: chosen rows", embeddings.TokenRows, "update"),

@@ -38,6 +38,11 @@ class Folding:
         folded = rows if self.gain is None else torch.mul(rows, self.gain, out=out)
         return torch.sub(folded, folded.mean(dim=-1, keepdim=True), out=out) if self.centred else folded
 
+    def both(self, rows: torch.Tensor) -> torch.Tensor:
+        """Rows folded for both sides of a product ``W_1 F F^T W_2^T``, so that the other side stays as it is stored."""
+        folded = self.reader(rows)
+        return folded if self.gain is None else folded * self.gain
+
     def writer(self, columns: torch.Tensor) -> torch.Tensor:
         """Rows (n, d) of a transposed matrix that writes to the stream, or embedding rows."""
         return columns - columns.mean(dim=-1, keepdim=True) if self.centred else columns

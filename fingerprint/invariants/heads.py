@@ -1,10 +1,10 @@
 """Attention heads: power sums of matrices that mixing can only conjugate.
 
 Any invertible M between W_v and W_o (``W_v <- M W_v, W_o <- W_o M^-1``) conjugates ``W_v W_o``; any S between queries
-and keys (in-pair rotations under RoPE, anything without it) conjugates ``(W_q W_q^T)(W_k W_k^T)``. Conjugate matrices
-share all power sums tr(M^k). Rotating the residual stream cancels inside both products. The power sums of a head are
-divided by a scale that is itself such an invariant (max over k of |m_k|^(1/k)): a norm of M would not be, and the
-root mean square eigenvalue would cost an eigendecomposition per head.
+and keys (``W_k <- S W_k, W_q <- S^-T W_q``: in-pair rotations and scales under RoPE, anything without it) conjugates
+``W_k W_q^T``. Conjugate matrices share all power sums tr(M^k). Rotating the residual stream cancels inside both
+products. The power sums of a head are divided by a scale that is itself such an invariant (max over k of
+|m_k|^(1/k)): a norm of M would not be, and the root mean square eigenvalue would cost an eigendecomposition per head.
 """
 
 from __future__ import annotations
@@ -13,7 +13,6 @@ import numpy as np
 import torch
 
 from fingerprint.fingerprint import HeadInvariants
-from fingerprint.invariants.folding import Folding
 
 ORDERS = 6
 
@@ -22,21 +21,21 @@ def power_sums(matrices: torch.Tensor) -> torch.Tensor:
     """m_k = tr(M^k) / n for k = 1 .. 6.
 
     Args:
-        matrices: (batch, n, n), taken in float64.
+        matrices: float (batch, n, n); entries of about one.
 
     Returns:
         float64 (batch, 6).
     """
-    m = matrices.to(torch.float64)
-    squared = m @ m
-    cubed = squared @ m
+    squared = matrices @ matrices
+    cubed = squared @ matrices
+    transposed = squared.transpose(1, 2)
     traces = [
-        m.diagonal(dim1=1, dim2=2).sum(1),
-        squared.diagonal(dim1=1, dim2=2).sum(1),
-        cubed.diagonal(dim1=1, dim2=2).sum(1),
-        (squared * squared.transpose(1, 2)).sum((1, 2)),
-        (cubed * squared.transpose(1, 2)).sum((1, 2)),
-        (cubed * cubed.transpose(1, 2)).sum((1, 2)),
+        matrices.diagonal(dim1=1, dim2=2).sum(1, dtype=torch.float64),
+        squared.diagonal(dim1=1, dim2=2).sum(1, dtype=torch.float64),
+        cubed.diagonal(dim1=1, dim2=2).sum(1, dtype=torch.float64),
+        (squared * transposed).sum((1, 2), dtype=torch.float64),
+        (cubed * transposed).sum((1, 2), dtype=torch.float64),
+        (cubed * cubed.transpose(1, 2)).sum((1, 2), dtype=torch.float64),
     ]
     return torch.stack(traces, dim=1) / max(1, matrices.shape[1])
 
@@ -59,10 +58,10 @@ def normalised(moments: torch.Tensor) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _prescaled(matrices: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-    """Matrices over their largest entry, so that sixth powers neither overflow nor vanish; and that divisor."""
-    peak = matrices.abs().amax(dim=(1, 2))
-    safe = torch.where(peak > 0, peak, torch.ones_like(peak)).to(torch.float64)
-    return matrices.to(torch.float64) / safe[:, None, None], safe
+    """Matrices over their root mean square row norm, so that sixth powers neither overflow nor vanish; and that."""
+    size = torch.linalg.vector_norm(matrices, dim=(1, 2)) / matrices.shape[1] ** 0.5
+    safe = torch.where(size > 0, size, torch.ones_like(size))
+    return matrices / safe[:, None, None], safe.to(torch.float64)
 
 
 def signature(matrices: torch.Tensor) -> tuple[np.ndarray, np.ndarray]:
@@ -81,7 +80,6 @@ class ValueOutput:
         value: (kv_heads * dh, d) folded value rows, float32.
         heads: Query heads.
         kv_heads: Key/value heads.
-        folding: Of the norm before attention (centring is on the value side, which suffices).
     """
 
     def __init__(self, value: torch.Tensor, heads: int, kv_heads: int) -> None:
@@ -106,38 +104,32 @@ class ValueOutput:
         return self._sum.reshape(kv_heads, size, self._group, size).transpose(1, 2).reshape(-1, size, size)
 
 
-class HeadGrams:
-    """W W^T per head over a stream of blocks that hold whole heads."""
+class QueryKey:
+    """W_k W_q^T of every query head, from all key rows and a stream of query blocks that hold whole heads.
 
-    def __init__(self, folding: Folding, head_dim: int, gain: torch.Tensor | None) -> None:
-        self._folding, self._size, self._gain = folding, head_dim, gain
-        self._grams: list[torch.Tensor] = []
-        self._buffer = torch.empty(0)
+    Args:
+        key: (kv_heads * dh, d) key rows, float32, folded twice: once for each side of the product.
+        heads: Query heads.
+        kv_heads: Key/value heads.
+    """
+
+    def __init__(self, key: torch.Tensor, heads: int, kv_heads: int) -> None:
+        self._key = key.reshape(kv_heads, -1, key.shape[1])
+        self._group = heads // kv_heads
+        self._products: list[torch.Tensor] = []
+        self._head = 0
 
     def update(self, block: torch.Tensor) -> None:
         """Take the next heads, float32 (n * dh, d)."""
-        if self._buffer.shape != block.shape:
-            self._buffer = torch.empty_like(block)
-        rows = self._folding.reader(block, out=self._buffer).reshape(-1, self._size, block.shape[1])
-        gram = rows @ rows.transpose(1, 2)
-        if self._gain is not None:
-            gram = gram * self._gain[:, None] * self._gain[None, :]
-        self._grams.append(gram)
+        queries = block.reshape(-1, self._key.shape[1], block.shape[1])
+        for query in queries:
+            self._products.append(torch.mm(self._key[self._head // self._group], query.T))
+            self._head += 1
 
     @property
-    def value(self) -> torch.Tensor:
-        """(heads, dh, dh)."""
-        return torch.cat(self._grams) if self._grams else torch.zeros(0, self._size, self._size)
-
-
-def query_key(query: torch.Tensor, key: torch.Tensor) -> torch.Tensor:
-    """(W_q W_q^T)(W_k W_k^T) per query head.
-
-    Args:
-        query: (heads, dh, dh) Gram matrices.
-        key: (kv_heads, dh, dh) Gram matrices.
-    """
-    return query @ key.repeat_interleave(query.shape[0] // key.shape[0], dim=0)
+    def matrices(self) -> torch.Tensor:
+        """(heads, dh, dh) in query head order."""
+        return torch.stack(self._products)
 
 
 def invariants(value_output: torch.Tensor | None, query_key_products: torch.Tensor | None) -> HeadInvariants | None:
