@@ -44,6 +44,21 @@ class Witness:
     padded_rows: int = 0
     evidence: dict[str, float] = field(default_factory=dict)
 
+    def permuted(self, name: str, order: torch.Tensor) -> None:
+        """Note a permutation, on top of one noted before under this name."""
+        before = self.permutations.get(name)
+        self.permutations[name] = order if before is None else before[order]
+
+    def scaled(self, name: str, factors: torch.Tensor) -> None:
+        """Note scales that were divided out, on top of those noted before under this name."""
+        before = self.scales.get(name)
+        self.scales[name] = factors if before is None else before * factors
+
+    def mixed(self, name: str, change: torch.Tensor) -> None:
+        """Note matrices that were applied, on top of those noted before under this name."""
+        before = self.mixings.get(name)
+        self.mixings[name] = change if before is None else change @ before
+
 
 @dataclass(frozen=True)
 class Alignment:

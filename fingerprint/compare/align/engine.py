@@ -17,11 +17,12 @@ from fingerprint.architecture.interface import Layout, Positions, Role, Slot
 
 from .alignment import Alignment, Witness
 from .biases import align_biases
-from .experts import align_experts
+from .experts import align_experts, unify_experts
 from .flat import GENERIC, flat
 from .generic import pair_generic
+from .groups import drop_idle, put_together, write_out
 from .head import heads_related, tie, unshift
-from .heads import Attention, align_heads
+from .heads import SAME_HEAD, Attention, align_heads
 from .layers import SAME_LAYER, layer_numbers, map_layers, relabel, silent
 from .matching import cosine, relative
 from .mixing import align_query_key_free, align_value_output
@@ -34,6 +35,7 @@ from .rope import align_query_key
 from .side import RESIDUAL_COLUMNS, RESIDUAL_ROWS, TABLES, WRITERS, Side
 from .units import align_units
 from .vocabulary import match_vocabulary
+from .width import narrow
 
 _ENOUGH = 0.995
 _REFINE = 0.6
@@ -93,6 +95,7 @@ def align_roles(candidate: Canonical, reference: Canonical) -> Alignment:
     witness, done = Witness(), set[str]()
     tied = tie(c, r)
     done |= match_vocabulary(c, r, (candidate.tokens, reference.tokens), witness)
+    done |= narrow(c, r, witness)
     start = dict(c.tensors), dict(r.tensors)
     words = _basis(c, r, witness)
     unscaled = dict(c.tensors)
@@ -248,6 +251,7 @@ def _branches(c: Side, r: Side, witness: Witness) -> set[str]:
     """Undo what can be undone inside layers, in place."""
     done: set[str] = set()
     for layer in layer_numbers(r):
+        done |= unify_experts(c, r, layer, witness)
         done |= align_experts(c, r, layer, witness)
         for slot in [s for s in r.slots(Role.UP) if s.layer == layer]:
             done |= align_units(c, r, layer, slot.expert, witness)
@@ -258,6 +262,25 @@ def _branches(c: Side, r: Side, witness: Witness) -> set[str]:
 
 
 def _attention(c: Attention, r: Attention, witness: Witness) -> set[str]:
+    """Undo what can be undone inside one layer's attention, whatever the numbers of heads, in place."""
+    idle = drop_idle(c, r)
+    groups = [len(a.heads(Role.KEY)) for a in (c, r)]
+    if groups[0] == groups[1] or max(groups) % min(groups) or c.repeat * groups[0] != r.repeat * groups[1]:
+        return idle | _same_groups(c, r, witness)
+    kept = [{s: x for s, x in a.side.tensors.items() if s.layer == r.layer} for a in (c, r)]
+    for attention in (c, r):
+        write_out(attention, max(groups))
+    done = _same_groups(c, r, witness)
+    for attention in (c, r):
+        put_together(attention, groups[1])
+    r.side.tensors.update(kept[1])
+    if witness.evidence[f"heads:{r.layer}"] < SAME_HEAD:
+        c.side.tensors.update(kept[0])
+        return set()
+    return done | {"split:heads"}
+
+
+def _same_groups(c: Attention, r: Attention, witness: Witness) -> set[str]:
     if c.side.tensors[c.slot(Role.QUERY)].shape != r.side.tensors[r.slot(Role.QUERY)].shape or c.repeat != r.repeat:
         return set()
     done = align_heads(c, r, witness)

@@ -7,8 +7,9 @@ import torch
 from fingerprint.architecture.interface import SHARED_EXPERT, Role, Slot
 
 from .alignment import Witness
-from .matching import assign, match_rows, nearest, row_cosines
+from .matching import assign, cosine, match_rows, nearest, row_cosines
 from .side import Side
+from .units import align_units
 
 _SAME_ROUTE = 0.8
 _SAME_UNITS = 0.6
@@ -40,6 +41,38 @@ def align_experts(candidate: Side, reference: Side, layer: int, witness: Witness
     _reorder(candidate, layer, order)
     witness.permutations[f"experts:{layer}"] = order
     return {"permuted:experts"}
+
+
+def unify_experts(candidate: Side, reference: Side, layer: int, witness: Witness) -> set[str]:
+    """Put a dense MLP together again that was written as equal experts, in place on the candidate.
+
+    Sparse upcycling (arXiv 2212.05055) with nothing trained after it: with any router the weights sum to one. Each
+    expert is aligned with the reference's MLP first, so that they may be disguised one by one.
+    """
+    dense = [s for s in reference.tensors if s.layer == layer and s.expert < 0 and s.role in _IN_EXPERT]
+    numbers = sorted({s.expert for s in candidate.tensors if s.layer == layer and 0 <= s.expert < SHARED_EXPERT})
+    if not dense or not numbers or any(s.layer == layer and s.expert >= 0 for s in reference.tensors):
+        return set()
+    done: set[str] = set()
+    parts: list[dict[Slot, torch.Tensor]] = []
+    for expert in numbers:
+        own = {s: candidate.tensors.get(s._replace(expert=expert)) for s in dense}
+        alone = Side(candidate.layout, {s: x for s, x in own.items() if x is not None})
+        norm = candidate.norm_slot(Slot(Role.UP, layer, expert))
+        alone.tensors |= {} if norm is None else {norm: candidate.tensors[norm]}
+        words = align_units(alone, reference, layer, -1, Witness())
+        fits = [s for s in dense if s in alone.tensors and alone.tensors[s].shape == reference.tensors[s].shape]
+        if len(fits) < len(dense) or min(cosine(alone.tensors[s], reference.tensors[s]) for s in dense) < _SAME_UNITS:
+            return set()
+        done |= words
+        parts.append({s: alone.tensors[s] for s in dense})
+    for slot in dense:
+        candidate.tensors[slot] = torch.stack([part[slot] for part in parts]).mean(dim=0)
+    gone = [s for s in candidate.tensors if s.layer == layer and 0 <= s.expert < SHARED_EXPERT]
+    for slot in [*gone, Slot(Role.ROUTER, layer)]:
+        candidate.tensors.pop(slot, None)
+    witness.evidence[f"experts:{layer}"] = float(len(numbers))
+    return done | {"upcycled:experts"}
 
 
 def _likeness(candidate: Side, reference: Side, c: Slot, r: Slot) -> float:

@@ -99,8 +99,8 @@ class Attention:
 
     def reorder(self, query: torch.Tensor, group: torch.Tensor) -> None:
         """Put query heads and key/value groups in this order, biases and OUT's columns too, in place."""
-        rows = _rows(query, self.head_dim)
-        group_rows = _rows(group, self.head_dim)
+        rows = rows_of(query, self.head_dim)
+        group_rows = rows_of(group, self.head_dim)
         for role, order in ((Role.QUERY, rows), (Role.KEY, group_rows), (Role.VALUE, group_rows)):
             slot = self.slot(role)
             self.side.tensors[slot] = self.side.tensors[slot][order]
@@ -110,7 +110,8 @@ class Attention:
         self.side.tensors[self.slot(Role.OUT)] = self.side.tensors[self.slot(Role.OUT)][:, rows]
 
 
-def _rows(order: torch.Tensor, head: int) -> torch.Tensor:
+def rows_of(order: torch.Tensor, head: int) -> torch.Tensor:
+    """Row numbers of heads ``order``, each ``head`` rows long."""
     return (order[:, None] * head + torch.arange(head)).flatten()
 
 
@@ -133,7 +134,7 @@ def align_heads(candidate: Attention, reference: Attention, witness: Witness) ->
         return set()
     witness.evidence[name] = float(matched.median())
     candidate.reorder(query, group)
-    witness.permutations[name] = query
+    witness.permuted(name, query)
     return {"permuted:heads"}
 
 

@@ -139,7 +139,7 @@ def align_value_output(candidate: Attention, reference: Attention, witness: Witn
         return set()
     candidate.map_rows(Role.VALUE, fit.change)
     candidate.map_out(torch.linalg.inv(fit.change.double()).float().repeat_interleave(candidate.repeat, dim=0))
-    witness.mixings[name] = fit.change
+    witness.mixed(name, fit.change)
     return {"mixed:value-output"}
 
 
@@ -157,7 +157,7 @@ def align_query_key_free(candidate: Attention, reference: Attention, witness: Wi
     candidate.map_rows(Role.KEY, fit.change)
     inverse = torch.linalg.inv(fit.change.double()).mT.float()
     candidate.map_rows(Role.QUERY, inverse.repeat_interleave(candidate.repeat, dim=0))
-    witness.mixings[name] = fit.change
+    witness.mixed(name, fit.change)
     return _words(fit.change)
 
 

@@ -100,6 +100,7 @@ def _record(candidate: Side, reference: Side, chosen: list[Slot], witness: Witne
     for norm in chosen:
         c, r = candidate.gain(norm), reference.gain(norm)
         if c.shape != r.shape:
+            words.add(word(c, r))
             continue
         witness.gains[norm] = (c, r)
         if float((c - r).norm()) > 0.02 * float(r.norm()):

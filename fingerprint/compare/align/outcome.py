@@ -51,7 +51,7 @@ def outcome(
     return Alignment(
         aligned={s: c.tensors[s] for s in paired},
         reference={s: r.tensors[s] for s in paired},
-        transforms=tuple(sorted(transforms)),
+        transforms=tuple(sorted(transforms)) if matched else (),
         layer_map=layer_map,
         matched=matched,
         unmatched_candidate=tuple(sorted([s._replace(layer=back.get(s.layer, s.layer)) for s in lost] + list(dropped))),

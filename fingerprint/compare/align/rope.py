@@ -75,7 +75,7 @@ def _pairs(candidate: Attention, reference: Attention, rotary: int, witness: Wit
     query_change = _as_matrix(z.conj(), candidate.head_dim).repeat_interleave(candidate.repeat, dim=0)
     candidate.map_rows(Role.KEY, key_change)
     candidate.map_rows(Role.QUERY, query_change)
-    witness.mixings[name] = key_change
+    witness.mixed(name, key_change)
     words = set()
     if float(z.angle().abs().max()) > _MATTERS:
         words.add("rotated:query-key")
@@ -173,6 +173,6 @@ def _head_scales(candidate: Attention, reference: Attention, witness: Witness) -
         if after < DECISIVE * before and (own > 0.25 * spread or spread > _SCALED):
             eye = torch.eye(candidate.head_dim).repeat(len(factor), 1, 1)
             candidate.map_rows(role, eye / factor[:, None, None])
-            witness.scales[f"{role.value}-heads:{reference.layer}"] = factor
+            witness.scaled(f"{role.value}-heads:{reference.layer}", factor)
             done.add("rescaled:query-key")
     return done

@@ -26,6 +26,9 @@ AGREEMENT = 0.8
 WORTHWHILE = 0.9
 DECISIVE = 0.5
 ROUNDING = 2e-6
+_SILENT = 1e-4
+_IDLE = 0.3
+"""Strength of a unit that was added to hide others, against the median: zero, or what noise made of zero."""
 _NEAR_ONE = 0.1
 """One factor this near to 1 on all units is a tensor that was scaled, not units that were disguised."""
 
@@ -143,7 +146,7 @@ def _reorder(c: Block, r: Block, name: str, witness: Witness) -> set[str]:
     if bool((order == torch.arange(len(order))).all()):
         return set()
     c.reorder(order)
-    witness.permutations[name] = order
+    witness.permuted(name, order)
     return {"permuted:mlp"}
 
 
@@ -185,7 +188,7 @@ def _rescale(c: Block, r: Block, name: str, witness: Witness) -> set[str]:
     if not wanted or common or (flips == 0 and float((factors - 1).abs().max()) < 1e-4):
         return set()
     c.scale(factors)
-    witness.scales[name] = factors
+    witness.scaled(name, factors)
     return {"rescaled:mlp"}
 
 
@@ -215,8 +218,16 @@ def _merge(big: Block, small: Block) -> set[str]:
         Transforms undone; if there are any, the larger side now has the smaller one's units in their order.
     """
     owner, score, _ = nearest(big.key if big.has(Role.GATE) else big.up, small.key if big.has(Role.GATE) else small.up)
+    done: set[str] = set()
+    strength = _strength(big)
+    idle = (strength < _SILENT) | ((score < SAME_UNIT) & (strength < _IDLE))
+    if bool(idle.any()) and int((~idle).sum()) >= small.units:
+        big.reorder(torch.nonzero(~idle).flatten())
+        owner, score, done = owner[~idle], score[~idle], {"padded:mlp"}
     if float(score.median()) < SAME_UNIT or len(torch.unique(owner)) != small.units:
         return set()
+    if big.units == small.units:
+        return done
     up, target = big.up, small.up[owner]
     if float(row_cosines(up, target).abs().median()) < SAME_UNIT:
         return set()
@@ -228,7 +239,14 @@ def _merge(big: Block, small: Block) -> set[str]:
     _sum_groups(big, owner, small.units)
     kept = owner[: small.units]
     in_order = bool((kept == torch.arange(small.units)).all()) or bool((owner.diff() >= 0).all())
-    return {"split:mlp"} if in_order else {"split:mlp", "permuted:mlp"}
+    return done | ({"split:mlp"} if in_order else {"split:mlp", "permuted:mlp"})
+
+
+def _strength(block: Block) -> torch.Tensor:
+    """How much each unit can write, against the median unit, (I,)."""
+    strength = block.up.norm(dim=1) * block.down.norm(dim=1)
+    relative: torch.Tensor = strength / strength.median().clamp_min(1e-30)
+    return relative
 
 
 def _sum_groups(block: Block, owner: torch.Tensor, units: int) -> None:

@@ -18,6 +18,7 @@ from fingerprint.architecture import recognise
 from fingerprint.compare.align import Canonical, load
 from tests.fingerprint.memory import MemoryCheckpoint
 
+_REGISTRY = attacks.registry(beyond_the_table=True)
 HIDDEN, UNITS, LAYERS, HEADS, GROUPS, SIZE, VOCABULARY, EXPERTS = 48, 80, 3, 4, 2, 12, 320, 4
 _LLAMA_TYPE: dict[str, Any] = {
     "hidden_size": HIDDEN,
@@ -190,7 +191,7 @@ def attacked(model: Model, *names: str, seed: int = 0) -> tuple[Model, set[str]]
     """The model after attacks of the gauntlet's registry, and the words that say what was undone."""
     words: set[str] = set()
     for name in names:
-        out = attacks.perform(attacks.registry()[name], Scene(model), seed=seed)
+        out = attacks.perform(_REGISTRY[name], Scene(model), seed=seed)
         model, words = out.model, words | set(out.transforms)
     return model, words
 

@@ -34,6 +34,12 @@ SYMMETRIES = {
     "shift-head": PRE_NORM,
     "identity-layers": PRE_NORM,
     "identity-layers-middle": PRE_NORM,
+    "dead-units": FAMILIES,
+    "dead-heads": DECODERS,
+    "expand-kv-heads": DECODERS,
+    "widen-residual": DECODERS,
+    "widen-rotate": DECODERS,
+    "upcycle": ("llama",),
     "everything": PRE_NORM,
     "everything-bert": ("bert",),
 }
