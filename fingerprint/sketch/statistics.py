@@ -7,6 +7,7 @@ what their names say: scale, prune and quantise signals for the comparison that 
 from __future__ import annotations
 
 import functools
+from collections.abc import Sequence
 
 import numpy as np
 import torch
@@ -24,7 +25,7 @@ LEVELS = (7, 8, 15, 127, 128, 255)
 COHERENT = 0.6
 """Mean phase from which values count as lying on a lattice. The null is 0 with a deviation of .7 / sqrt(values)."""
 _LEAST_PHASES = 128
-_LEVELS = torch.tensor(LEVELS, dtype=torch.float32)[:, None, None]
+_LEVELS = torch.tensor(LEVELS, dtype=torch.float32)[:, None]
 _CONSTANT = 1e-12
 """Variance over squared peak below which values count as constant."""
 _FEW_LEVELS = 0.5
@@ -89,15 +90,14 @@ def lattice(sample: np.ndarray) -> Lattice:
         return Lattice(0, "", evidence)
     wide = rows[:, :_MAX_POOLED_VALUES]
     counts = {"tensor": _distinct(wide.reshape(1, -1)), "row": _distinct(wide)}
-    coherence: _Coherences = {"row": _coherence(_evenly(rows, _MAX_ROW_VALUES))}
     groups = _groups(rows)
-    for size in GROUP_SIZES:
-        fitting = groups.reshape(-1, size) if groups.shape[1] % size == 0 else groups[:0].reshape(0, size)
-        counts[f"group{size}"] = _distinct(fitting)
-        coherence[f"group{size}"] = _coherence(fitting)
+    sizes = [size for size in GROUP_SIZES if groups.shape[1] % size == 0]
+    coherence: _Coherences = {"row": _coherences(_evenly(rows, _MAX_ROW_VALUES), (0,))[0]}
+    coherence |= dict(zip((f"group{size}" for size in sizes), _coherences(groups, sizes), strict=True))
+    counts |= {f"group{size}": _distinct(groups.reshape(-1, size)) for size in sizes}
     names = ["tensor", "row", *(f"group{s}" for s in GROUP_SIZES)]
-    evidence[:5] = [np.nan if (c := counts[n]) is None else c[1] for n in names]
-    evidence[5:] = [np.nan if (e := coherence[n]) is None else e[0] for n in names[1:]]
+    evidence[:5] = [np.nan if (c := counts.get(n)) is None else c[1] for n in names]
+    evidence[5:] = [np.nan if (e := coherence.get(n)) is None else e[0] for n in names[1:]]
     bits, scheme = _decide(counts, coherence)
     return Lattice(bits, scheme, evidence)
 
@@ -140,25 +140,31 @@ def _distinct(groups: np.ndarray | None) -> tuple[int, float] | None:
     return int(distinct[usable].max()), float((distinct[usable] / nonzero[usable]).max())
 
 
-def _coherence(groups: np.ndarray | None) -> tuple[float, int] | None:
-    """Best mean of cos(2 pi value * level / largest) over the levels, and the level.
+def _coherences(rows: np.ndarray, sizes: Sequence[int]) -> list[tuple[float, int] | None]:
+    """Per group size, the best mean of cos(2 pi value * level / largest of its group) over the levels, and the level.
 
     Values below half a step would have become zero, so zeros do not count and other such values count against.
-    Groups in which over half of the values are zero, or of under 16 columns, are skipped.
+
+    Args:
+        rows: float32 (n, width).
+        sizes: Group sizes that divide the width; 0 for whole rows.
     """
-    if groups is None or groups.shape[1] < 16:
-        return None
-    nonzero = np.count_nonzero(groups, axis=1)
-    keep = 2 * nonzero >= groups.shape[1]
-    if keep.sum() * groups.shape[1] < _LEAST_PHASES:
-        return None
-    used = torch.from_numpy(np.ascontiguousarray(groups[keep]))
-    codes = (used / used.abs().amax(dim=1, keepdim=True))[None] * _LEVELS
-    agreement = torch.cos(codes * (2 * torch.pi)).masked_fill_(codes.abs() < 0.5, -1.0)
-    zeros = torch.from_numpy(groups.shape[1] - nonzero[keep])
-    means = ((agreement.sum(dim=2) + zeros) / (groups.shape[1] - zeros)).mean(dim=1).tolist()
-    best = max(range(len(LEVELS)), key=means.__getitem__)
-    return max(0.0, means[best]), LEVELS[best]
+    rows = rows[2 * np.count_nonzero(rows, axis=1) >= rows.shape[1]]
+    values = torch.from_numpy(np.ascontiguousarray(rows))
+    zero = values == 0
+    count = values.numel() - int(zero.sum())
+    if count < _LEAST_PHASES or rows.shape[1] < 16 or not sizes:
+        return [None] * len(sizes)
+    magnitude = values.abs()
+    peaks = [magnitude.view(-1, size or rows.shape[1]).amax(dim=1) for size in sizes]
+    spread = [p.repeat_interleave(size or rows.shape[1]) for p, size in zip(peaks, sizes, strict=True)]
+    codes = (magnitude.view(-1) / torch.stack(spread))[:, None, :] * _LEVELS
+    agreement = torch.cos(codes * (2 * torch.pi)).masked_fill_(codes < 0.5, -1.0).masked_fill_(zero.view(-1), 0.0)
+    found: list[tuple[float, int] | None] = []
+    for means in (agreement.sum(dim=2) / count).tolist():
+        best = max(range(len(LEVELS)), key=means.__getitem__)
+        found.append((max(0.0, means[best]), LEVELS[best]))
+    return found
 
 
 def _groups(rows: np.ndarray) -> np.ndarray:
