@@ -22,6 +22,7 @@ from sqlalchemy.orm import Session
 from ..errors import BadInput, StoreCorrupt, StoreUnavailable
 
 WAL_TRIES = 50  # switching to WAL needs the database alone and ignores the busy timeout
+CACHE_KIB = 64 << 10  # pages kept between searches; the default of 2 MiB holds a hundredth of a large index
 _CORRUPT = ("malformed", "not a database", "disk image", "corrupt")
 
 
@@ -128,6 +129,7 @@ def _prepare_sqlite(engine: Engine, busy_seconds: float) -> None:
         cursor.execute(f"PRAGMA busy_timeout = {int(busy_seconds * 1000)}")
         _write_ahead(cursor)
         cursor.execute("PRAGMA foreign_keys = ON")
+        cursor.execute(f"PRAGMA cache_size = -{CACHE_KIB}")
         cursor.execute("PRAGMA synchronous = FULL")  # a claim once acknowledged survives a power cut
         cursor.close()
 
