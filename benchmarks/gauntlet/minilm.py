@@ -33,6 +33,8 @@ PASSAGE = 110
 """Characters of a passage: about as many tokens as ``TOKENS`` allows."""
 TEMPERATURE = 0.05
 MASKED = 0.2
+HELD_OUT = 50_100
+"""Data seed of the pairs that losses are measured on: one for all, so that losses on a domain compare."""
 MASK_TOKEN = "[MASK]"  # noqa: S105 - a vocabulary entry
 
 _FT = Recipe(
@@ -112,12 +114,11 @@ def _words(path: Path) -> Tokenizer:
     return words
 
 
-def _passages(recipe: Recipe, data_seed: int) -> list[tuple[str, str]]:
-    """Neighbouring passages of the recipe's domain: ``steps * batch`` pairs (at least one batch of 32)."""
+def _passages(recipe: Recipe, count: int, *, data_seed: int, order_seed: int) -> list[tuple[str, str]]:
+    """``count`` pairs of neighbouring passages of the recipe's domain."""
     domain = corpus.text(next(iter(recipe.mix)))
-    count = max(32, recipe.steps * recipe.batch)
     starts = np.random.default_rng(data_seed).integers(0, len(domain) - 2 * PASSAGE, size=count)
-    starts = np.random.default_rng([recipe.order_seed, 7]).permutation(starts)
+    starts = np.random.default_rng([order_seed, 7]).permutation(starts)
     return [(domain[s : s + PASSAGE], domain[s + PASSAGE : s + 2 * PASSAGE]) for s in starts.tolist()]
 
 
@@ -149,8 +150,9 @@ def _learn(model: Any, words: Tokenizer, recipe: Recipe, parameters: list[Any]) 
     stepper = train.Stepper(parameters, recipe)
     draw = torch.Generator().manual_seed(recipe.seed)
     model.eval()  # no dropout: few steps, and a seed must be enough to make the model again
-    pairs = _passages(recipe, recipe.data_seed)
-    for at in range(0, recipe.steps * recipe.batch, recipe.batch):
+    count = recipe.steps * recipe.batch
+    pairs = _passages(recipe, count, data_seed=recipe.data_seed, order_seed=recipe.order_seed)
+    for at in range(0, count, recipe.batch):
         batch = pairs[at : at + recipe.batch]
         masked = recipe.method == "masked"
         stepper.step(_unmask(model, words, batch, draw) if masked else _contrast(model, words, batch))
@@ -160,7 +162,7 @@ def _learn(model: Any, words: Tokenizer, recipe: Recipe, parameters: list[Any]) 
 def _held_out(model: Any, words: Tokenizer, recipe: Recipe) -> float:
     """Loss of the recipe's own objective on 32 pairs that were not drawn for training."""
     model.eval()
-    pairs = _passages(recipe, recipe.data_seed + 50_000)[:32]
+    pairs = _passages(recipe, 32, data_seed=HELD_OUT, order_seed=0)
     if recipe.method == "masked":
         return float(_unmask(model, words, pairs, torch.Generator().manual_seed(1)))
     return float(_contrast(model, words, pairs))
