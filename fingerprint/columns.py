@@ -27,6 +27,7 @@ from fingerprint.fingerprint import (
     UnitInvariants,
 )
 from fingerprint.invariants.heads import ORDERS
+from fingerprint.sketch import grid
 from fingerprint.sketch.linear import SIZES, VECTOR_SIZE
 from fingerprint.sketch.topk import PERMUTATIONS
 
@@ -47,9 +48,12 @@ def encode(fingerprint: Fingerprint) -> tuple[Document, Arrays]:
         "layers": [[index, *_layer_out(layer, arrays)] for index, layer in fingerprint.layers.items()],
         "tokens": [[basis, _tokens_out(basis, t, arrays)] for basis, t in fingerprint.tokens.items()],
         "probe_gram": list(fingerprint.probe_gram),
+        "grid_index": [[length, int(kept.size)] for length, kept in fingerprint.grid_index.items()],
     }
     for basis, gram in fingerprint.probe_gram.items():
         arrays.put(f"probe_gram/{basis}", gram, np.float32)
+    for kept in fingerprint.grid_index.values():
+        arrays.put("grid_index", kept, np.int32)
     arrays.put("global_vector", fingerprint.global_vector, np.float16)
     arrays.put("basis_vector", fingerprint.basis_vector, np.float16)
     return document, arrays.joined()
@@ -62,10 +66,13 @@ def decode(document: Document, arrays: Arrays) -> Fingerprint:
         ValueError, KeyError, TypeError, IndexError: Anything is missing, left over, or not what it should be.
     """
     source = _Reader(arrays)
-    _keys(document, {"meta", "tensors", "slots", "layers", "tokens", "probe_gram"})
+    _keys(document, {"meta", "tensors", "slots", "layers", "tokens", "probe_gram", "grid_index"})
     meta = _meta_in(document["meta"])
     tensors = tuple(_tensor_in(row, source) for row in document["tensors"])
-    slots = dict(_slot_in(row, tensors, source) for row in document["slots"])
+    index = {
+        _whole(n): _ascending(source.take("grid_index", _whole(k), np.int32), n) for n, k in document["grid_index"]
+    }
+    slots = dict(_slot_in(row, tensors, index, source) for row in document["slots"])
     layers = {_whole(row[0]): _layer_in(row[1:], source) for row in document["layers"]}
     tokens = {_text(row[0]): _tokens_in(row, source) for row in document["tokens"]}
     grams = {_text(basis): _square(source.all(f"probe_gram/{basis}", np.float32)) for basis in document["probe_gram"]}
@@ -76,6 +83,7 @@ def decode(document: Document, arrays: Arrays) -> Fingerprint:
         layers=layers,
         tokens=tokens,
         probe_gram=grams,
+        grid_index=index,
         global_vector=source.all("global_vector", np.float16),
         basis_vector=source.all("basis_vector", np.float16),
     )
@@ -202,12 +210,45 @@ def _slot_out(slot: Slot, sketch: SlotSketch, place: Mapping[str, int], arrays: 
         arrays.put("slots/lattice", sketch.lattice.evidence[None, :], np.float32)
         levels = [sketch.lattice.bits, sketch.lattice.scheme]
     named = [slot.role.value, slot.layer, slot.expert, slot.name]
-    flags = [matrix, sketch.whole, sketch.minhash is not None]
+    flags = [matrix, sketch.whole, sketch.minhash is not None, *_grid_out(sketch, arrays)]
     return [named, list(sketch.shape), place[sketch.tensor], flags, levels, numbers.nonfinite]
 
 
-def _slot_in(row: Sequence[Any], tensors: Sequence[TensorEntry], source: _Reader) -> tuple[Slot, SlotSketch]:
-    (role, layer, expert, name), shape_, place, (matrix, whole, hashed), levels, nonfinite = row
+def _grid_out(sketch: SlotSketch, arrays: _Writer) -> list[bool]:
+    """Write a slot's grid: whether there is one, whether two bytes a value are enough, whether it has gains."""
+    if sketch.grid is None:
+        return [False, False, False]
+    short = grid.is_bfloat16(sketch.grid)
+    if short:
+        arrays.put("slots/grid16", grid.to_codes(sketch.grid).reshape(-1), np.uint16)
+    else:
+        arrays.put("slots/grid32", sketch.grid.reshape(-1), np.float32)
+    if sketch.gain is not None:
+        arrays.put("slots/gain", sketch.gain, np.float32)
+    return [True, short, sketch.gain is not None]
+
+
+def _grid_in(
+    shape: tuple[int, ...], flags: Sequence[Any], index: Mapping[int, np.ndarray], source: _Reader
+) -> tuple[np.ndarray | None, np.ndarray | None]:
+    """Grid and gains of a slot."""
+    there, short, scaled = (_flag(flag) for flag in flags)
+    if not there:
+        return None, None
+    rows, columns = index[shape[0]].size, index[max(1, _numel(shape[1:]))].size
+    if short:
+        values = grid.from_codes(source.take("slots/grid16", rows * columns, np.uint16))
+    else:
+        values = source.take("slots/grid32", rows * columns, np.float32)
+    if not np.isfinite(values).all():
+        raise ValueError("slots/grid16 holds NaN or infinity")
+    return values.reshape(rows, columns), source.take("slots/gain", columns, np.float32) if scaled else None
+
+
+def _slot_in(
+    row: Sequence[Any], tensors: Sequence[TensorEntry], index: Mapping[int, np.ndarray], source: _Reader
+) -> tuple[Slot, SlotSketch]:
+    (role, layer, expert, name), shape_, place, (matrix, whole, hashed, *gridded), levels, nonfinite = row
     slot = Slot(Role(role), _whole(layer), _whole(expert), _text(name))
     shape = _shape(shape_)
     moments = source.take("slots/moments", 1, np.float64, 5)[0]
@@ -227,7 +268,8 @@ def _slot_in(row: Sequence[Any], tensors: Sequence[TensorEntry], source: _Reader
     norm, mean, kurtosis, peak, zeros = (float(v) for v in moments)
     statistics = Statistics(norm, mean, kurtosis, peak, zeros, rows, _whole(nonfinite))
     tensor = tensors[_index(place, len(tensors))].name
-    return slot, SlotSketch(shape, statistics, lattice, linear, _flag(whole), minhash, tensor)
+    values, gain = _grid_in(shape, gridded, index, source)
+    return slot, SlotSketch(shape, statistics, lattice, linear, _flag(whole), minhash, tensor, values, gain)
 
 
 def _layer_out(layer: LayerInvariants, arrays: _Writer) -> list[Any]:
@@ -249,6 +291,12 @@ def _units_out(units: UnitInvariants, arrays: _Writer) -> list[Any]:
     arrays.put("units/index", units.index, np.int32)
     arrays.put("units/triples", units.triples, np.float16)
     arrays.put("units/norms", units.norms, np.float32)
+    upper = np.triu_indices(units.gram.shape[1], 1)
+    arrays.put("units/gram", units.gram[:, upper[0], upper[1]].reshape(-1), np.float16)
+    half = np.triu_indices(units.seen.shape[0])
+    arrays.put("units/seen", units.seen[half], np.float16)
+    for basis, mean in units.centre.items():
+        arrays.put(f"units/centre/{basis}", mean, np.float32)
     arrays.put("units/spread", units.spread[None, :], np.float32)
     bases = []
     for kind in _UNITS:
@@ -256,11 +304,13 @@ def _units_out(units: UnitInvariants, arrays: _Writer) -> list[Any]:
         bases.append(list(probed))
         for basis, rows in probed.items():
             arrays.put(f"units/{kind}/{basis}", rows, np.float16)
-    return [units.count, int(units.index.size), bases]
+    return [units.count, int(units.index.size), bases, [*units.gram.shape[:2], units.seen.shape[0]]]
 
 
 def _units_in(row: Sequence[Any], source: _Reader) -> UnitInvariants:
-    count, kept, bases = _whole(row[0]), _whole(row[1]), row[2]
+    count, kept, bases, (parts, among, seen) = _whole(row[0]), _whole(row[1]), row[2], (_whole(n) for n in row[3])
+    if parts not in (2, 3) or not 0 <= among <= kept:
+        raise ValueError("units have two or three parts")
     probed = []
     for kind, names in zip(_UNITS, bases, strict=True):
         paths = {_text(basis): f"units/{kind}/{basis}" for basis in names}
@@ -274,8 +324,28 @@ def _units_in(row: Sequence[Any], source: _Reader) -> UnitInvariants:
         gate=probed[0],
         up=probed[1],
         down=probed[2],
+        gram=_gram_in(parts, among, source),
+        seen=_symmetric_in(seen, source),
+        centre={b: source.take(f"units/centre/{b}", rows.shape[1], np.float32) for b, rows in probed[0].items()},
         spread=source.take("units/spread", 1, np.float32, 9)[0],
     )
+
+
+def _gram_in(parts: int, kept: int, source: _Reader) -> np.ndarray:
+    """Symmetric matrices of ones on the diagonal from their upper triangles."""
+    upper = np.triu_indices(kept, 1)
+    gram = np.zeros((parts, kept, kept), dtype=np.float16)
+    gram[:, upper[0], upper[1]] = source.take("units/gram", parts * upper[0].size, np.float16).reshape(parts, -1)
+    gram += gram.transpose(0, 2, 1)
+    gram[:, np.arange(kept), np.arange(kept)] = 1
+    return gram
+
+
+def _symmetric_in(size: int, source: _Reader) -> np.ndarray:
+    half = np.triu_indices(size)
+    full = np.zeros((size, size), dtype=np.float16)
+    full[half] = source.take("units/seen", half[0].size, np.float16)
+    return np.where(np.tri(size, k=-1, dtype=bool), full.T, full)
 
 
 def _heads_out(heads: HeadInvariants, arrays: _Writer) -> list[Any]:
@@ -360,6 +430,13 @@ def _shape(value: object) -> tuple[int, ...]:
     if any(size < 0 for size in shape):
         raise ValueError("negative size")
     return shape
+
+
+def _ascending(kept: np.ndarray, length: int) -> np.ndarray:
+    """Strictly ascending indices below ``length``."""
+    if kept.size and (kept[0] < 0 or kept[-1] >= length or (np.diff(kept) <= 0).any()):
+        raise ValueError("grid indices out of order")
+    return kept
 
 
 def _square(array: np.ndarray) -> np.ndarray:

@@ -38,6 +38,7 @@ MAX_BYTES = 64 << 20
 _REMEDY = "Scan the checkpoint again."
 _DTYPES = {
     torch.uint8: np.uint8,
+    torch.uint16: np.uint16,
     torch.int32: np.int32,
     torch.uint32: np.uint32,
     torch.int64: np.int64,

@@ -95,11 +95,15 @@ class SlotSketch:
         shape: Canonical shape of the slot (out x in for matrices; any rank on the generic path).
         statistics: Norm and moments.
         lattice: Quantisation signal; None for vectors.
-        linear: float32. Matrices: (r, s) linear sketch, unbiased for inner products. Vectors: the vector itself when
+        linear: float32. Matrices: (r, s) linear sketch, unbiased for inner products, taken after norm gains were
+            folded into the matrices that read through them. Vectors: the vector itself when
             ``whole``, else a linear sketch (64,).
         whole: Whether ``linear`` is the slot's values themselves (flat, C order).
         minhash: uint32 (64,) MinHash of the top-k magnitude index set, or None outside the budget.
         tensor: Name of the stored tensor the slot is cut from.
+        grid: float32 (r, s) stored values at the rows and columns that ``Fingerprint.grid_index`` names for the two
+            side lengths (higher ranks: first axis by the rest); None for vectors.
+        gain: float32 (s,) what the norm before a reader multiplies the grid's columns by; None where nothing folds.
     """
 
     shape: tuple[int, ...]
@@ -109,6 +113,8 @@ class SlotSketch:
     whole: bool
     minhash: np.ndarray | None
     tensor: str
+    grid: np.ndarray | None = None
+    gain: np.ndarray | None = None
 
     @property
     def norm(self) -> float:
@@ -126,6 +132,17 @@ class SlotSketch:
         return sign_bits(self.linear)
 
 
+def strongest(norms: np.ndarray, keep: int) -> np.ndarray:
+    """Positions of the ``keep`` units with the largest leading norm, ascending.
+
+    Args:
+        norms: float (N, 3) as in ``UnitInvariants``.
+        keep: How many.
+    """
+    lead = np.where(norms[:, 0] > 0, norms[:, 0], norms[:, 1])
+    return np.sort(np.argsort(-lead, kind="stable")[:keep]).astype(np.int64)
+
+
 @dataclass(frozen=True)
 class UnitInvariants:
     """MLP units of one layer, chosen by content: the largest norms of folded gate rows (plain MLPs: up rows).
@@ -139,10 +156,15 @@ class UnitInvariants:
         triples: float16 (N, 3): cos(g,u), cos(g,d), cos(u,d) times sqrt(d), signs flipped so that the first is
             positive. Plain MLPs: (0, 0, cos(u,d) sqrt(d)).
         norms: float32 (N, 3): |g|, |u|, |d|; |g| is 0 in plain MLPs.
-        gate: Basis to float16 (N, k): gate rows on the token probes, centred over all units, unit length (plain
-            MLPs: the up rows).
-        up: Basis to float16 (N, k), sign as in triples, unit length. Empty in plain MLPs.
-        down: Basis to float16 (N, k), sign as in triples, unit length.
+        gate: Basis to float16 (N, k): gate rows of unit length on the token probes (plain MLPs: the up rows).
+        up: Basis to float16 (N, k), the same of the up rows, sign as in triples. Empty in plain MLPs.
+        down: Basis to float16 (N, k), the same of the down columns, sign as in triples.
+        centre: Basis to float32 (k,): the mean of all gate rows (not of unit length) on the token probes.
+        gram: float16 (2 or 3, G, G): cosines between the gate rows, up rows and down columns (plain MLPs: up and down)
+            of the ``strongest`` G units: what a drawn change of the embeddings does to the probes.
+        seen: float16 (k, k): inner products of the first basis' probes, each coordinate of the stream weighted with the
+            square of the gain that gate and up read it through; what noise drawn in stored rows does to their probes.
+            Empty (0, 0) without a gain.
         spread: float32 (9,) quantiles (0, 1/8 .. 1) over all units of the choosing norm, over their median.
     """
 
@@ -154,7 +176,26 @@ class UnitInvariants:
     gate: Mapping[str, np.ndarray]
     up: Mapping[str, np.ndarray]
     down: Mapping[str, np.ndarray]
+    centre: Mapping[str, np.ndarray]
+    gram: np.ndarray
+    seen: np.ndarray
     spread: np.ndarray
+
+    def directions(self, basis: str) -> np.ndarray:
+        """Gate rows on the probes of ``basis``, centred over all units, unit length: what units are matched by.
+
+        Returns:
+            float32 (N, k).
+        """
+        lead = np.where(self.norms[:, :1] > 0, self.norms[:, :1], self.norms[:, 1:2])
+        rows = self.gate[basis].astype(np.float32) * lead - self.centre[basis]
+        norms = np.linalg.norm(rows, axis=1, keepdims=True)
+        return np.asarray(rows / np.where(norms > 0, norms, 1), dtype=np.float32)
+
+    @property
+    def strongest(self) -> np.ndarray:
+        """Positions of the units that ``gram`` is about, int64, ascending."""
+        return strongest(self.norms, self.gram.shape[1])
 
 
 @dataclass(frozen=True)
@@ -190,7 +231,8 @@ class TokenCosines:
         ids: int64 (T,) token ids here.
         hashes: uint64 (T,) ascending; equal hash means equal token (by string or id), so sets can be intersected.
         embed: float16 (T, T) cosines between embedding rows.
-        head: float16 (T, T) between head rows (after folding the final norm), None when tied or absent.
+        head: float16 (T, T) between head rows (after folding the final norm, less their mean), None when tied or
+            absent.
     """
 
     ids: np.ndarray
@@ -256,6 +298,7 @@ class Fingerprint:
         slots: Slot to sketch, sorted by slot; integer tensors have none.
         layers: Layer index to invariants; empty on the generic path.
         tokens: Basis to embedding cosines; empty where there is no embedding.
+        grid_index: Side length to int32 indices that grids keep of it, ascending.
         probe_gram: Basis to float32 (k, k) inner products of the token probes, to whiten probed rows.
         global_vector: float16, unit length: invariant under section 4's symmetries; near for descendants.
         basis_vector: float16, unit length: leading 8 x 8 sketches averaged over layers, for models in one basis.
@@ -267,6 +310,7 @@ class Fingerprint:
     layers: Mapping[int, LayerInvariants] = field(default_factory=dict)
     tokens: Mapping[str, TokenCosines] = field(default_factory=dict)
     probe_gram: Mapping[str, np.ndarray] = field(default_factory=dict)
+    grid_index: Mapping[int, np.ndarray] = field(default_factory=dict)
     global_vector: np.ndarray = field(default_factory=lambda: np.zeros(0, dtype=np.float16))
     basis_vector: np.ndarray = field(default_factory=lambda: np.zeros(0, dtype=np.float16))
 

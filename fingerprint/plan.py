@@ -12,12 +12,15 @@ from dataclasses import dataclass
 
 from fingerprint.architecture.interface import Layout, Role, Slot, View
 from fingerprint.checkpoint.interface import Checkpoint
-from fingerprint.sketch import linear, topk
+from fingerprint.sketch import grid, linear, topk
 
 VERSION = 1
-SKETCH_BYTES = 480_000
+SKETCH_BYTES, SKETCH_BYTES_MANY, FEW_MATRICES = 480_000, 300_000, 64
+GRID_BYTES, GRID_BYTES_MANY = 262_144, 200_000
 VECTOR_BYTES = 131_072
 UNITS_TOTAL, UNITS_LEAST, UNITS_MOST = 1024, 16, 96
+GRAM_BYTES, GRAM_PARTS = 98_304, 3
+"""Half of a symmetric matrix of two-byte cosines for each of three parts: a byte an entry and part."""
 POOLED_TOTAL, POOLED_MOST = 4096, 256
 """Experts of a layer are pooled and share one, larger budget."""
 PROBES_FEW, PROBES_MANY, PROBES_MANY_UNITS = 32, 64, 512
@@ -38,11 +41,12 @@ ALGORITHM = (
     f"fingerprint-v{VERSION}"
     ";digest=sha256-tensor-v1,value=bf16-rne,root=rfc6962"
     f";linear=bilinear-shake256-orthonormal,sides={'/'.join(map(str, linear.SIZES))}"
-    f",fold={linear.FOLD}/{linear.FOLD_FROM},budget={SKETCH_BYTES}"
-    f",vectors={VECTOR_BYTES}/{linear.VECTOR_SIZE}"
+    f",folded,fold={linear.FOLD}/{linear.FOLD_FROM},budget={SKETCH_BYTES}/{SKETCH_BYTES_MANY}/{FEW_MATRICES}"
+    f";grid=keyed,sides={'/'.join(map(str, grid.SIDES))},budget={GRID_BYTES}/{GRID_BYTES_MANY}"
+    f";vectors={VECTOR_BYTES}/{linear.VECTOR_SIZE}"
     f";minhash=datasketch2-{topk.SCHEME},perms={topk.PERMUTATIONS},seed={topk.SEED},k={topk.MIN_K}-{topk.MAX_K}"
     f";units=by-norm,{UNITS_TOTAL}/{UNITS_LEAST}-{UNITS_MOST},pooled={POOLED_TOTAL}/{POOLED_MOST}"
-    f",probes={PROBES_FEW}/{PROBES_MANY},density=2^-5;heads=power-sums-6:vo,kq;tokens=64"
+    f",probes={PROBES_FEW}/{PROBES_MANY},density=2^-5,raw,gram={GRAM_BYTES};heads=power-sums-6:vo,kq;tokens=64"
 )
 """Every parameter that changes the output; files of another algorithm are refused."""
 
@@ -53,15 +57,19 @@ class Plan:
 
     Attributes:
         side: Rows and columns of the linear sketches.
+        grid: Rows and columns of the grids.
         whole_vectors: Whether vectors are kept as they are.
         units: Units kept per layer (over all experts).
+        gram: Units per layer whose mutual cosines are kept.
         probes: Probes per basis.
         minhash: Slots that get a MinHash.
     """
 
     side: int
+    grid: int
     whole_vectors: bool
     units: int
+    gram: int
     probes: int
     minhash: frozenset[Slot]
 
@@ -76,10 +84,13 @@ def make_plan(checkpoint: Checkpoint, layout: Layout) -> Plan:
         units = max(UNITS_LEAST, min(POOLED_MOST, POOLED_TOTAL // layers))
     else:
         units = max(UNITS_LEAST, min(UNITS_MOST, UNITS_TOTAL // layers))
+    few = len(matrices) <= FEW_MATRICES
     return Plan(
-        side=linear.size_for(len(matrices), SKETCH_BYTES),
+        side=linear.size_for(len(matrices), SKETCH_BYTES if few else SKETCH_BYTES_MANY),
+        grid=grid.side(len(matrices), GRID_BYTES if few else GRID_BYTES_MANY),
         whole_vectors=vector_bytes <= VECTOR_BYTES,
         units=units,
+        gram=min(units, math.isqrt(GRAM_BYTES // (GRAM_PARTS * layers))),
         probes=PROBES_MANY if units * layers <= PROBES_MANY_UNITS else PROBES_FEW,
         minhash=_minhash_slots(matrices),
     )

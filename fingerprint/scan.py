@@ -16,21 +16,23 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
+import numpy as np
 import torch
 
 from fingerprint.architecture import recognise
 from fingerprint.architecture.interface import Layout, Role, Slot, View
 from fingerprint.checkpoint.interface import Checkpoint
 from fingerprint.content import length_prefixed
-from fingerprint.fingerprint import Fingerprint, LayerInvariants, Meta, TokenCosines
+from fingerprint.fingerprint import STRINGS, Fingerprint, LayerInvariants, Meta, SlotSketch, TokenCosines
 from fingerprint.invariants import embeddings, probes, summary, units
-from fingerprint.invariants.folding import Folding, folding
+from fingerprint.invariants.folding import Folding, folding, gains
 from fingerprint.layers import INVARIANT_FAMILIES, LayerDraft, LayerScan
-from fingerprint.plan import ALGORITHM, MAX_ROWS, MAX_WIDTH, Plan, make_plan
+from fingerprint.plan import ALGORITHM, MAX_ROWS, MAX_WIDTH, Plan, make_plan, numel
 from fingerprint.sketch import keyed
+from fingerprint.sketch.grid import Grids
 from fingerprint.sketch.keyed import DEFAULT_KEY
 from fingerprint.sketch.linear import Projection
-from fingerprint.streaming import Findings, SlotReader
+from fingerprint.streaming import Findings, Shared, SlotReader
 
 Progress = Callable[[int, int], None]
 """Called with bytes done and bytes in all, from any thread, never two at once."""
@@ -93,19 +95,22 @@ class _Scan:
     def __init__(self, checkpoint: Checkpoint, layout: Layout, key: bytes, progress: Progress | None) -> None:
         self._checkpoint, self._layout, self._key = checkpoint, layout, key
         self._plan: Plan = make_plan(checkpoint, layout)
-        self._projection = Projection(key, self._plan.side)
+        self._shared = Shared(
+            key, Projection(key, self._plan.side), Grids(key, self._plan.grid), gains(checkpoint, layout)
+        )
         self._strings = checkpoint.token_strings()
         embed = layout.slots.get(Slot(Role.EMBED)) if layout.family in INVARIANT_FAMILIES else None
         fits = embed is not None and len(embed.shape) == 2 and _fits(embed.shape)
         rows = embed.shape[0] if embed is not None and fits else 0
         self._words = probes.token_words(key, rows, self._strings) if rows else {}
-        self._ids = {basis: embeddings.choose(words) for basis, words in self._words.items()}
+        self._real = {STRINGS: len(self._strings)} if self._strings else {}
+        self._ids = {basis: embeddings.choose(w[: self._real.get(basis, w.size)]) for basis, w in self._words.items()}
         self._progress, self._lock, self._done = progress, threading.Lock(), 0
         self._total = sum(info.numel * info.dtype.itemsize for info in checkpoint.tensors.values())
 
     def run(self, job: _Job) -> _Result:
         """Do one job; called from any thread."""
-        reader = SlotReader(self._checkpoint, self._plan, self._projection, self._key, job.owned)
+        reader = SlotReader(self._checkpoint, self._plan, self._shared, job.owned)
         result = _Result(reader.findings)
         layers = {slot.layer for slot in job.slots}
         if layers and layers != {-1}:
@@ -125,7 +130,9 @@ class _Scan:
             reader.consume(slot, view)
             return
         rows = {basis: embeddings.TokenRows(ids, view.shape[1]) for basis, ids in self._ids.items()}
-        drawn = probes.Probes(self._words, self._plan.probes, view.shape[1]) if slot.role is Role.EMBED else None
+        drawn = None
+        if slot.role is Role.EMBED:
+            drawn = probes.Probes(self._words, self._plan.probes, view.shape[1], self._real)
         fold = folding(self._layout, None, view.shape[1])
         for block in reader.stream(slot, view):
             for collector in rows.values():
@@ -160,6 +167,7 @@ class _Scan:
             slots=slots,
             layers=layers,
             tokens=tokens,
+            grid_index=_grid_index(slots, self._shared.grids),
             probe_gram={basis: (p.double().T @ p.double()).float().numpy() for basis, p in drawn.items()},
             global_vector=summary.global_vector(layers, tokens, self._key),
             basis_vector=summary.basis_vector(slots),
@@ -178,7 +186,9 @@ class _Scan:
             index = next(slot.layer for slot in result.findings.slots)
             parts = [part for part in result.layer.units if part.units.index.size]
             fitting = bool(parts) and all(p.shape[0] == parts[0].down.shape[1] for p in drawn.values())
-            found = units.invariants(parts, drawn if fitting else {}) if parts else None
+            gain = next((self._shared.gains.get(s) for s in result.findings.slots if s.role is Role.UP), None)
+            probed = drawn if fitting else {}
+            found = units.invariants(parts, probed, self._plan.gram, gain) if parts else None
             layers[index] = LayerInvariants(found, result.layer.heads)
         return dict(sorted(layers.items()))
 
@@ -206,6 +216,12 @@ def _jobs(checkpoint: Checkpoint, layout: Layout) -> Iterator[_Job]:
         yield _Job(slots, frozenset(owned), _bytes(checkpoint, owned))
     for name in sorted(set(checkpoint.tensors) - taken):
         yield _Job({}, frozenset({name}), _bytes(checkpoint, {name}))
+
+
+def _grid_index(slots: Mapping[Slot, SlotSketch], grids: Grids) -> dict[int, np.ndarray]:
+    """Indices of every side length that some grid has."""
+    lengths = {n for s in slots.values() if s.grid is not None for n in (s.shape[0], max(1, numel(s.shape[1:])))}
+    return {n: grids.indices(n).astype(np.int32) for n in sorted(lengths)}
 
 
 def _bytes(checkpoint: Checkpoint, names: set[str]) -> int:

@@ -7,7 +7,7 @@ twice where a slot is a stored tensor as it lies. Fused and transposed tensors a
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -19,7 +19,7 @@ from fingerprint.checkpoint.interface import Checkpoint
 from fingerprint.content import TensorHasher, dtype_name, multiset_digest, wants_multiset
 from fingerprint.fingerprint import SlotSketch, TensorEntry
 from fingerprint.plan import BLOCK_ELEMENTS, MAX_ROWS, MAX_WIDTH, WIDE_ROW, Plan, block_rows, numel
-from fingerprint.sketch import keyed, linear, statistics, topk
+from fingerprint.sketch import grid, keyed, linear, statistics, topk
 
 
 @dataclass
@@ -44,21 +44,35 @@ class Scratch:
         return self._buffer[: block.numel()].view(block.shape)
 
 
+@dataclass(frozen=True)
+class Shared:
+    """What all jobs of one scan share.
+
+    Attributes:
+        key: Sketch key.
+        projection: Signs of the linear sketches.
+        grids: Rows and columns that are kept as they are.
+        gains: float32 (d,) gain of the norm before each matrix that reads the stream through one.
+    """
+
+    key: bytes
+    projection: linear.Projection
+    grids: grid.Grids
+    gains: Mapping[Slot, torch.Tensor] = field(default_factory=dict)
+
+
 class SlotReader:
     """Reads the slots of one job; not shared between threads.
 
     Args:
         checkpoint: Where tensors are.
         plan: Sizes.
-        projection: Signs, shared by all jobs.
-        key: Sketch key.
+        shared: Signs, grids and gains, shared by all jobs.
         owned: Stored tensors this job must digest.
     """
 
-    def __init__(
-        self, checkpoint: Checkpoint, plan: Plan, projection: linear.Projection, key: bytes, owned: frozenset[str]
-    ) -> None:
-        self._checkpoint, self._plan, self._projection, self._key = checkpoint, plan, projection, key
+    def __init__(self, checkpoint: Checkpoint, plan: Plan, shared: Shared, owned: frozenset[str]) -> None:
+        self._checkpoint, self._plan, self._shared = checkpoint, plan, shared
         self._owned, self._scratch = owned, Scratch()
         self.findings = Findings()
 
@@ -122,7 +136,7 @@ class SlotReader:
         array = values.numpy()
         self.findings.vectors[slot] = array
         numbers = statistics.summarise(np.abs(array), array[None, :], 1, bad)
-        sketch = array.copy() if self._plan.whole_vectors else linear.sketch_vector(array, self._projection)
+        sketch = array.copy() if self._plan.whole_vectors else linear.sketch_vector(array, self._shared.projection)
         whole = self._plan.whole_vectors
         self.findings.slots[slot] = SlotSketch(view.shape, numbers, None, sketch, whole, None, view.tensor)
         if values.numel():
@@ -131,14 +145,15 @@ class SlotReader:
     def _matrix(self, slot: Slot, view: View, multiple: int) -> Iterator[torch.Tensor]:
         shape = matrix_shape(view.shape)
         wide = shape[1] > MAX_WIDTH
-        pass_ = MatrixPass(
-            self._projection,
-            (shape[0] * -(-shape[1] // WIDE_ROW), WIDE_ROW) if wide else shape,
-            self._key,
-            self._scratch,
-            with_top=slot in self._plan.minhash,
-        )
         flat = shape[0] != view.shape[0]
+        pass_ = MatrixPass(
+            self._shared,
+            (shape[0] * -(-shape[1] // WIDE_ROW), WIDE_ROW) if wide else shape,
+            self._scratch,
+            gain=self._shared.gains.get(slot),
+            with_top=slot in self._plan.minhash,
+            with_grid=not (wide or flat),
+        )
         rows = WIDE_ROW if flat else block_rows(shape[1], multiple=multiple)
         for block in self._blocks(view, rows):
             if wide:
@@ -173,24 +188,35 @@ def row_norms(x: torch.Tensor) -> torch.Tensor:
 
 
 class MatrixPass:
-    """Everything that is computed of one matrix, block by block, in buffers that are allocated once."""
+    """Everything that is computed of one matrix, block by block, in buffers that are allocated once.
+
+    Args:
+        shared: Signs and grids.
+        shape: Rows and columns.
+        scratch: Buffer for the blocks.
+        gain: float32 (columns,) to fold in before the linear sketch, or None.
+        with_top: Whether a MinHash is made.
+        with_grid: Whether a grid of values is kept.
+    """
 
     def __init__(
         self,
-        projection: linear.Projection,
+        shared: Shared,
         shape: tuple[int, int],
-        key: bytes,
         scratch: Scratch,
         *,
+        gain: torch.Tensor | None = None,
         with_top: bool = False,
+        with_grid: bool = True,
     ) -> None:
-        self._shape = shape
-        self._sketch = linear.MatrixSketch(projection, shape)
-        self._key, self._with_top = key, with_top
+        self._shape, self._gain = shape, gain
+        self._sketch = linear.MatrixSketch(shared.projection, shape, gain=gain)
+        self._grid = grid.GridPicker(shared.grids, shape) if with_grid else None
+        self._key, self._with_top = shared.key, with_top
         self._scratch = scratch
         self._norms = np.zeros(shape[0], dtype=np.float32)
         count = statistics.sample_rows(*shape)
-        self._sampled = keyed.sample(key, "statistics/row", shape[0], count)
+        self._sampled = keyed.sample(shared.key, "statistics/row", shape[0], count)
         self._sample = np.zeros((self._sampled.size, shape[1]), dtype=np.float32)
         self._row = self._bad = 0
 
@@ -205,6 +231,8 @@ class MatrixPass:
         low, high = np.searchsorted(self._sampled, (start, stop))
         if high > low:
             self._sample[low:high] = x.numpy()[self._sampled[low:high] - start]
+        if self._grid is not None:
+            self._grid.update(x)
         self._sketch.update(x)
         self._row = stop
         return x
@@ -215,7 +243,9 @@ class MatrixPass:
         top = topk.top_indices(self._sample, self._sampled, self._key) if self._with_top else None
         minhash = None if top is None else topk.minhash(top)
         levels = statistics.lattice(self._sample)
-        return SlotSketch(view.shape, numbers, levels, self._sketch.value, False, minhash, view.tensor)
+        values = None if self._grid is None else self._grid.value
+        gain = None if self._grid is None or self._gain is None else self._gain[self._grid.columns].numpy()
+        return SlotSketch(view.shape, numbers, levels, self._sketch.value, False, minhash, view.tensor, values, gain)
 
     def _as_float(self, block: torch.Tensor) -> torch.Tensor:
         return self._scratch.like(block).copy_(block)

@@ -45,7 +45,7 @@ def _by_kinship(candidate: Fingerprint, reference: Fingerprint, left: dict[objec
         layer = getattr(slot, "layer", -1)
         if layer >= 0:
             found = layers.get(layer)
-            score += numel * (APART if found is None else min(found.relative**2 + (1.0 - found.fraction) * 0.1, APART))
+            score += numel * (APART if found is None else min(found.size**2 + (1.0 - found.fraction) * 0.1, APART))
         else:
             score += numel * (min(kin.token_shift**2, APART) if kin.embedded else APART)
     return score

@@ -104,7 +104,7 @@ def _kindred(
             slot = next((s for s in sorted(reference.slots) if s.role is role and s.layer == layer.reference), None)
             if slot is not None:
                 share = size // len(layer.coherence)
-                yield _through(slot, share, layer.cosine, layer.relative, agree), mine
+                yield _through(slot, share, layer.cosine, layer.size, agree), mine
     outside = {s for s in left if s.layer < 0}
     if kin.embedded and outside and any(s.layer < 0 for s in lost):
         slot = next((s for s in sorted(lost) if s.role in (Role.EMBED, Role.HEAD)), None)

@@ -49,6 +49,11 @@ class TokenRows:
         return self._rows
 
 
+def _centred(rows: torch.Tensor) -> torch.Tensor:
+    """Head rows without their mean: one vector added to all of them changes no probability."""
+    return rows - rows.mean(dim=0, keepdim=True)
+
+
 def cosines(rows: torch.Tensor) -> np.ndarray:
     """Cosines between all pairs of rows, float16 (T, T); zero rows give zeros."""
     norms = rows.norm(dim=1, keepdim=True)
@@ -75,5 +80,5 @@ def invariants(
         inner: Folding of embedding rows (only its centring is used).
         final: Folding of the norm before the head.
     """
-    folded = None if head is None else cosines(final.reader(head))
+    folded = None if head is None else cosines(_centred(final.reader(head)))
     return TokenCosines(ids, keyed.mix(words[ids], _CHOICE), cosines(inner.writer(embed)), folded)

@@ -13,7 +13,16 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 
-from fingerprint.architecture.interface import Layout, Norm
+from fingerprint.architecture.interface import Layout, Norm, Role, Slot
+from fingerprint.architecture.reading import read_blocks
+from fingerprint.checkpoint.interface import Checkpoint
+
+NORM_BEFORE = {
+    Role.QUERY: Role.NORM_ATTENTION, Role.KEY: Role.NORM_ATTENTION, Role.VALUE: Role.NORM_ATTENTION,
+    Role.GATE: Role.NORM_MLP, Role.UP: Role.NORM_MLP, Role.ROUTER: Role.NORM_MLP, Role.SHARED_GATE: Role.NORM_MLP,
+    Role.HEAD: Role.FINAL_NORM,
+}  # fmt: skip
+"""The norm whose gain folds into a reader."""
 
 
 @dataclass(frozen=True)
@@ -63,3 +72,26 @@ def folding(layout: Layout, gain: np.ndarray | None, width: int) -> Folding:
         return Folding(None, centred)
     weight = gain.astype(np.float32) + (1.0 if layout.norm is Norm.RMS_OFFSET else 0.0)
     return Folding(torch.from_numpy(weight.astype(np.float32)), centred)
+
+
+def gains(checkpoint: Checkpoint, layout: Layout) -> dict[Slot, torch.Tensor]:
+    """Gain of the norm before every matrix that reads the stream through one, float32 (d,).
+
+    Args:
+        checkpoint: Where the norms are.
+        layout: What the tensors are.
+    """
+    found: dict[Slot, torch.Tensor] = {}
+    read: dict[Slot, np.ndarray] = {}
+    for slot, view in layout.slots.items():
+        norm = Slot(NORM_BEFORE[slot.role], slot.layer) if slot.role in NORM_BEFORE else None
+        if norm is None or norm not in layout.slots or len(view.shape) != 2:
+            continue
+        if norm not in read:
+            parts = [b.to(torch.float32).reshape(-1) for b in read_blocks(checkpoint, layout.slots[norm], 1 << 20)]
+            joined = torch.cat(parts) if parts else torch.zeros(0)
+            read[norm] = torch.nan_to_num(joined, nan=0.0, posinf=0.0, neginf=0.0).numpy()
+        gain = folding(layout, read[norm], view.shape[1]).gain
+        if gain is not None:
+            found[slot] = gain
+    return found

@@ -1,15 +1,16 @@
 """Token probes: coordinates of the residual stream that a rotation cannot move.
 
-Each of k probes is the sum of about 3% of the token embeddings (scaled to unit RMS) with keyed signs. Under any change
-of basis of the residual stream the embeddings turn with the weights, so ``<row, probe>`` stays; and since a token's
-signs depend on the key and the token alone, a padded vocabulary shares all probes and a permuted one keeps them when
-token strings are at hand. On trained models these k-vectors matched units of every descendant, independents .22 of
-the time (design/2-weights, section 4).
+Each of k probes is the sum of about 3% of the token embeddings with keyed signs. Under any change of basis of the
+residual stream the embeddings turn with the weights, so ``<row, probe>`` stays; and since a token's signs depend on the
+key and the token alone, a padded vocabulary shares all probes and a permuted one keeps them when token strings are at
+hand. On trained models these k-vectors matched units of every descendant, independents .22 of the time
+(design/2-weights, section 4). Embedding rows are taken as they are: scaling each to unit length would turn noise on
+them into a systematic change, since rows of rare tokens are short.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 import torch
@@ -60,30 +61,36 @@ def probe_signs(words: np.ndarray, count: int) -> np.ndarray:
 
 
 class Probes:
-    """Accumulates the probes of each basis over embedding row blocks."""
+    """Accumulates the probes of each basis over embedding row blocks.
 
-    def __init__(self, words: dict[str, np.ndarray], count: int, width: int) -> None:
-        self._words, self._count = words, count
+    Args:
+        words: Basis to secret words, one a token.
+        count: Number of probes.
+        width: d.
+        real: Basis to the number of leading rows that are tokens; rows beyond are padding and take no part.
+    """
+
+    def __init__(self, words: Mapping[str, np.ndarray], count: int, width: int, real: Mapping[str, int]) -> None:
+        self._words, self._count, self._real = words, count, real
         self._sums = {basis: torch.zeros(width, count, dtype=torch.float64) for basis in words}
         self._row = 0
 
     def update(self, block: torch.Tensor, folding: Folding) -> None:
         """Take the next embedding rows, float32 (rows, d)."""
         rows = folding.writer(block)
-        scale = torch.linalg.vector_norm(rows, dim=1, keepdim=True) / np.sqrt(rows.shape[1])
-        inverse = torch.where(scale > 0, 1 / scale, torch.zeros_like(scale))
         for basis, words in self._words.items():
-            signs = probe_signs(words[self._row : self._row + block.shape[0]], self._count)
-            self._sums[basis] += rows.T @ (torch.from_numpy(signs.astype(np.float32)) * inverse)
+            stop = min(self._row + block.shape[0], self._real.get(basis, words.shape[0]))
+            if stop > self._row:
+                signs = torch.from_numpy(probe_signs(words[self._row : stop], self._count).astype(np.float32))
+                self._sums[basis] += rows[: stop - self._row].T @ signs
         self._row += block.shape[0]
 
     @property
     def value(self) -> dict[str, torch.Tensor]:
-        """Basis to float32 (d, k)."""
-        return {basis: total.to(torch.float32) for basis, total in self._sums.items()}
+        """Basis to float32 (d, k), scaled to columns of unit length on average."""
+        return {basis: _scaled(total).to(torch.float32) for basis, total in self._sums.items()}
 
 
-def unit_rows(matrix: torch.Tensor) -> np.ndarray:
-    """Rows scaled to unit length (zero rows stay zero), float16."""
-    norms = matrix.norm(dim=1, keepdim=True)
-    return (matrix / torch.where(norms > 0, norms, torch.ones_like(norms))).to(torch.float16).numpy()
+def _scaled(total: torch.Tensor) -> torch.Tensor:
+    size = float(torch.linalg.matrix_norm(total)) / np.sqrt(max(1, total.shape[1]))
+    return total / size if size > 0 else total

@@ -68,9 +68,8 @@ def _probe_part(layers: Mapping[int, LayerInvariants], basis: str, key: bytes) -
     """Second moments of gate probes over chosen units, off the diagonal, projected."""
     total = np.zeros((PROBES, PROBES))
     for layer in layers.values():
-        probed = None if layer.units is None else layer.units.gate.get(basis)
-        if probed is not None and probed.size:
-            rows = probed[:, :PROBES].astype(np.float64)
+        if layer.units is not None and basis in layer.units.gate and layer.units.index.size:
+            rows = layer.units.directions(basis)[:, :PROBES].astype(np.float64)
             total += rows.T @ rows / rows.shape[0]
     values = total[np.triu_indices(PROBES, k=1)]
     return _unit(values @ _pair_signs(keyed.words(key, "summary/probe", 0, values.size)))

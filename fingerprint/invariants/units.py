@@ -13,9 +13,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 import torch
 
-from fingerprint.fingerprint import UnitInvariants
+from fingerprint.fingerprint import UnitInvariants, strongest
 from fingerprint.invariants.folding import Folding
-from fingerprint.invariants.probes import unit_rows
 from fingerprint.sketch.statistics import quantiles
 
 
@@ -136,12 +135,16 @@ def pool(parts: list[UnitVectors], keep: int) -> list[UnitVectors]:
     return kept
 
 
-def invariants(parts: list[UnitVectors], probes: dict[str, torch.Tensor]) -> UnitInvariants:
+def invariants(
+    parts: list[UnitVectors], probes: dict[str, torch.Tensor], gram: int, gain: torch.Tensor | None
+) -> UnitInvariants:
     """Invariants of one layer's units.
 
     Args:
         parts: Per expert (one part for a dense layer).
         probes: Basis to float32 (d, k). Up and down rows are probed in the first basis only.
+        gram: Number of units whose mutual cosines are kept.
+        gain: float32 (d,) of the norm before gate and up, already folded into them; None for no gain.
     """
     lead = torch.cat([p.units.rows for p in parts])
     down = torch.cat([p.down for p in parts])
@@ -151,20 +154,26 @@ def invariants(parts: list[UnitVectors], probes: dict[str, torch.Tensor]) -> Uni
     centre = torch.stack([p.units.total for p in parts]).sum(0) / max(1, norms.size)
     signed_up, signed_down, triples = _signed(lead, up, down)
     first = dict(list(probes.items())[:1])
+    rows = [lead, *([] if signed_up is None else [signed_up]), signed_down]
     sizes = [
         torch.zeros(lead.shape[0]) if up is None else _norms(lead),
         _norms(lead if up is None else up),
         _norms(down),
     ]
+    table = torch.stack(sizes, dim=1).numpy()
+    among = torch.from_numpy(strongest(table, gram))
     return UnitInvariants(
         count=int(norms.size),
         expert=np.concatenate([np.full(p.units.index.size, p.units.expert, dtype=np.int32) for p in parts]),
         index=np.concatenate([p.units.index for p in parts]).astype(np.int32),
         triples=(triples * np.sqrt(lead.shape[1])).to(torch.float16).numpy(),
-        norms=torch.stack(sizes, dim=1).numpy(),
-        gate={basis: unit_rows((lead - centre.to(torch.float32)) @ p) for basis, p in probes.items()},
-        up={} if signed_up is None else {basis: unit_rows(signed_up @ p) for basis, p in first.items()},
-        down={basis: unit_rows(signed_down @ p) for basis, p in first.items()},
+        norms=table,
+        gate={basis: _probed(lead, p) for basis, p in probes.items()},
+        up={} if signed_up is None else {basis: _probed(signed_up, p) for basis, p in first.items()},
+        down={basis: _probed(signed_down, p) for basis, p in first.items()},
+        centre={basis: (centre.to(torch.float32) @ p).numpy() for basis, p in probes.items()},
+        gram=np.stack([_cosines(x[among]) for x in rows]),
+        seen=_seen(next(iter(first.values()), None), gain),
         spread=_spread(norms),
     )
 
@@ -173,6 +182,25 @@ def _spread(norms: np.ndarray) -> np.ndarray:
     """Quantiles of the norms over their median."""
     found = quantiles(norms)
     return found / found[4] if found[4] > 0 else found
+
+
+def _cosines(rows: torch.Tensor) -> np.ndarray:
+    unit = _directions(rows)
+    return (unit @ unit.T).to(torch.float16).numpy()
+
+
+def _seen(probes: torch.Tensor | None, gain: torch.Tensor | None) -> np.ndarray:
+    """Gram matrix of the probes under squared gains, of unit diagonal on average, float16 (k, k)."""
+    if probes is None or gain is None:
+        return np.zeros((0, 0), dtype=np.float16)
+    weighted = probes.double() * gain.double()[:, None]
+    gram = weighted.T @ weighted
+    return (gram / gram.diagonal().mean().clamp_min(1e-30)).to(torch.float16).numpy()
+
+
+def _probed(rows: torch.Tensor, probes: torch.Tensor) -> np.ndarray:
+    """Rows of unit length on the probes, float16 (N, k)."""
+    return (_directions(rows) @ probes).to(torch.float16).numpy()
 
 
 def _signed(

@@ -126,10 +126,11 @@ class MatrixSketch:
     Args:
         projection: The signs.
         shape: Rows and columns of the matrix.
+        gain: float32 (columns,) that the matrix is multiplied by; taken into B, where it costs nothing.
     """
 
-    def __init__(self, projection: Projection, shape: tuple[int, int]) -> None:
-        self._projection, self._shape = projection, shape
+    def __init__(self, projection: Projection, shape: tuple[int, int], *, gain: torch.Tensor | None = None) -> None:
+        self._projection, self._shape, self._gain = projection, shape, gain
         self._fold = FOLD if shape[0] >= FOLD_FROM else 1
         precise = min(shape) < PRECISE_BELOW * max(projection.left.count, projection.right.count)
         self._dtype = torch.float64 if precise else torch.float32
@@ -168,6 +169,8 @@ class MatrixSketch:
         for start in range(0, block.shape[1], CHUNK):
             part = block[:, start : start + CHUNK].to(self._dtype)
             right = self._projection.right.part(start, start + part.shape[1]).to(self._dtype)
+            if self._gain is not None:
+                right = right * self._gain[start : start + part.shape[1], None]
             self._sum += torch.mm(left.to(self._dtype).T, torch.mm(part, right)).numpy()
 
     @property
