@@ -16,27 +16,29 @@ from benchmarks.gauntlet import cache, families, table
 from benchmarks.gauntlet.judge import Known, Outcome, attack_outcomes, honest_outcomes
 from fingerprint.compare import Depth, load_calibration
 
-DEPTHS = (Depth.FULL, Depth.SKETCH)
 QUICK_ATTACKS = frozenset(
     {
         "reupload", "reshard-3", "rename-scramble", "cast-f32", "fold", "rotate", "permute-units", "everything",
-        "noise-0.001", "noise-0.05", "int8-row", "prune-0.1", "scale-1.01", "interpolate-0.1", "adapter-8-0.02",
+        "noise-0.001", "noise-0.05", "quantise-int8-row", "prune-0.1", "scale-1.01", "interpolate-0.1", "adapter-random-8-0.02",
         "soup-2-equal", "graft-lower-half", "drop-last", "stack-everything-int8", "child-plain", "child-rotate",
         "stranger-plain",
     }
 )  # fmt: skip
 
 
-def run_family(job: tuple[str, str, tuple[str, ...], frozenset[str]]) -> list[Outcome]:
+Job = tuple[str, str, tuple[str, ...], frozenset[str], tuple[Depth, ...]]
+
+
+def run_family(job: Job) -> list[Outcome]:
     """All outcomes of one family (in a worker process)."""
-    name, split, victims, only = job
+    name, split, victims, only, depths = job
     torch.set_num_threads(1)
     started = time.monotonic()
     known = Known(families.load_family(name, split))  # type: ignore[arg-type]
     outcomes = []
     for kind, stream in (
-        ("honest", honest_outcomes(known, DEPTHS)),
-        ("attack", attack_outcomes(known, DEPTHS, victims=victims, only=only)),
+        ("honest", honest_outcomes(known, depths)),
+        ("attack", attack_outcomes(known, depths, victims=victims, only=only)),
     ):
         for outcome in stream:
             outcomes.append(outcome)
@@ -53,7 +55,8 @@ def main() -> int:
     names = tuple(options.family or families.names(split))
     families.build(names, split, _say)
     victims = ("ft-a",) if options.quick else ("ft-a", "rl")
-    jobs = [(n, split, victims, QUICK_ATTACKS if options.quick else frozenset()) for n in names]
+    depths = tuple(Depth(d) for d in options.depth or ("full", "sketch"))
+    jobs: list[Job] = [(n, split, victims, QUICK_ATTACKS if options.quick else frozenset(), depths) for n in names]
     started = time.monotonic()
     if options.processes > 1:
         with multiprocessing.get_context("spawn").Pool(options.processes) as pool:
@@ -82,6 +85,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--quick", action="store_true", help="two small families, fewer attacks: three minutes")
     parser.add_argument("--split", choices=families.SPLITS, default="test")
     parser.add_argument("--family", action="append", help="only this family (may be repeated)")
+    parser.add_argument("--depth", choices=[d.value for d in Depth], action="append", help="only this depth")
     parser.add_argument("--out", help="where the JSON goes")
     parser.add_argument("--processes", type=int, default=min(2, os.cpu_count() or 1))
     return parser.parse_args()

@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import argparse
 import math
+import multiprocessing
+import os
 import shutil
 import sys
 import tempfile
@@ -44,21 +46,26 @@ Samples = dict[str, dict[str, list[float]]]
 """Channel to kind of honest change to scores."""
 
 
-def collect(known: Known, samples: Samples) -> None:
-    """Scores of every honest pair of one lineage, at both depths, and of honest models in disguise."""
+def collect(name: str, depths: tuple[Depth, ...]) -> Samples:
+    """Scores of every honest pair of one lineage and of honest models in disguise, for one family."""
+    torch.set_num_threads(1)
+    known = Known(families.load_family(name, "calibration"))
+    samples: Samples = {}
     models = known.family.models
     for candidate, reference, truth in pairs(known.family):
         if truth.relation is Relation.INDEPENDENT:
             continue
         base = None if truth.base is None else known.sources[truth.base]
-        for depth in (Depth.FULL, Depth.SKETCH):
+        for depth in depths:
             e = gather(
                 known.sources[candidate.name], known.sources[reference.name], base=base, known=[], depth=depth
             )
             _add(samples, e, f"{known.family.name} {pair_kind(candidate.name, reference.name, models)}")
-    for name, source, reference in _disguised(known):
-        for depth in (Depth.FULL, Depth.SKETCH):
-            _add(samples, gather(source, reference, base=None, known=[], depth=depth), f"disguised {name}")
+    for disguise, source, reference in _disguised(known):
+        for depth in depths:
+            _add(samples, gather(source, reference, base=None, known=[], depth=depth), f"disguised {disguise}")
+    sys.stderr.write(f"{known.family.name}: measured\n")
+    return samples
 
 
 def _disguised(known: Known) -> Iterator[tuple[str, Source, Source]]:
@@ -81,9 +88,11 @@ def _add(samples: Samples, evidence: Evidence, kind: str) -> None:
     for changes in (evidence.changes, evidence.stacks):
         live = telling(changes)
         for channel in {c.channel for c in live}:
-            samples[channel][kind].append(channel_score([c for c in live if c.channel == channel]))
+            score = channel_score([c for c in live if c.channel == channel])
+            samples.setdefault(channel, {}).setdefault(kind, []).append(score)
     if evidence.gain is not None:
-        samples["gain"][kind].append(math.log(max(min(evidence.gain), 1.0)))
+        score = math.log(max(min(evidence.gain), 1.0))
+        samples.setdefault("gain", {}).setdefault(kind, []).append(score)
 
 
 def tail(kinds: dict[str, list[float]]) -> Tail:
@@ -113,16 +122,21 @@ def main() -> int:
     """Measure and write."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.gauntlet.calibrate", description=__doc__)
     parser.add_argument("--out", type=Path, default=TARGET)
+    parser.add_argument("--depth", choices=[d.value for d in Depth], action="append", help="only this depth")
+    parser.add_argument("--processes", type=int, default=min(2, os.cpu_count() or 1))
     options = parser.parse_args()
-    torch.set_num_threads(1)
+    depths = tuple(Depth(d) for d in options.depth or [d.value for d in Depth])
     names = families.names("calibration")
     families.build(names, "calibration", lambda line: sys.stderr.write(line + "\n"))
-    samples: Samples = defaultdict(lambda: defaultdict(list))
-    for name in names:
-        collect(Known(families.load_family(name, "calibration")), samples)
-        sys.stderr.write(f"{name}: measured\n")
+    with multiprocessing.get_context("spawn").Pool(options.processes) as pool:
+        parts = pool.starmap(collect, [(n, depths) for n in names], chunksize=1)
+    samples: dict[str, dict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
+    for part in parts:
+        for channel, kinds in part.items():
+            for kind, scores in kinds.items():
+                samples[channel][kind] += scores
     old = load_calibration()
-    tails = {channel: tail(kinds) for channel, kinds in sorted(samples.items())}
+    tails = {**(old.tails if options.depth else {}), **{c: tail(kinds) for c, kinds in sorted(samples.items())}}
     made = Calibration(
         tails=tails,
         thresholds=old.thresholds,

@@ -99,17 +99,25 @@ class Known:
         return [self.sources[n] for n, e in models.items() if n != reference and e.base == root][: KNOWN_MOST + 16]
 
 
+HARD_KINDS = frozenset({"child: reward", "child: preference", "child: light adapter", "siblings: hard"})
+"""Kinds of honest pairs that lie nearest to copies."""
+
+
 def honest_outcomes(known: Known, depths: tuple[Depth, ...]) -> Iterator[Outcome]:
-    """Every ordered pair of different honest models, with the base where the truth names one."""
+    """Honest pairs, the base given where the truth names one: each once, and the hard kinds in both directions."""
     models = known.family.models
+    order = {name: i for i, name in enumerate(models)}
     for candidate, reference, truth in pairs(known.family):
+        kind = pair_kind(candidate.name, reference.name, models)
+        if order[candidate.name] < order[reference.name] and kind not in HARD_KINDS:
+            continue
         ours, theirs = known.sources[candidate.name], known.sources[reference.name]
         base = None if truth.base is None else known.sources[truth.base]
         plain = rivals.verdicts(ours, theirs)
         for depth in depths:
             said, seconds = _timed(ours, theirs, base=base, depth=depth)
             yield Outcome(
-                known.family.name, "honest", pair_kind(candidate.name, reference.name, models), candidate.name,
+                known.family.name, "honest", kind, candidate.name,
                 reference.name, depth.value, truth.relation.value, tuple(r.value for r in truth.accepted), False,
                 said.relation.value, None, said.false_accusation_probability, seconds, said.transforms,
                 dict(said.statistics), plain,

@@ -349,8 +349,8 @@ puts it there, and none was seen; not zero, since it is no identity."""
 def _loose(evidence: Evidence) -> bool:
     """Whether norms or biases differ by more than rounding, and by more than a gauge leaves open."""
     if evidence.exact_gauge:
-        return any(c.relative > NEGLIGIBLE for c in evidence.vectors)
-    return any(c.relative > 10 * NEGLIGIBLE for c in evidence.vectors if c.slot.role not in FREE_BIASES)
+        return any(c.residual > NEGLIGIBLE for c in evidence.vectors)
+    return any(c.residual > 10 * NEGLIGIBLE for c in evidence.vectors if c.slot.role not in FREE_BIASES)
 
 
 FREE_BIASES = (Role.KEY_BIAS, Role.HEAD_BIAS)
