@@ -7,6 +7,7 @@ roles, thread counts or the order in which tensors were read.
 
 from __future__ import annotations
 
+import functools
 import hashlib
 
 import numpy as np
@@ -84,6 +85,7 @@ def signs(words64: np.ndarray, columns: int) -> np.ndarray:
     return (bits[:, :columns].astype(np.int8) << 1) - 1
 
 
+@functools.lru_cache(maxsize=256)
 def sample(key: bytes, domain: str, size: int, count: int) -> np.ndarray:
     """``count`` of ``size`` indices by smallest keyed word, in ascending order.
 
@@ -91,6 +93,8 @@ def sample(key: bytes, domain: str, size: int, count: int) -> np.ndarray:
         int64 array (min(count, size),).
     """
     if count >= size:
-        return np.arange(size, dtype=np.int64)
-    drawn = words(key, domain, 0, size)
-    return np.sort(np.argpartition(drawn, count)[:count]).astype(np.int64)
+        chosen = np.arange(size, dtype=np.int64)
+    else:
+        chosen = np.sort(np.argpartition(words(key, domain, 0, size), count)[:count]).astype(np.int64)
+    chosen.flags.writeable = False  # shared by all who ask
+    return chosen
