@@ -96,5 +96,4 @@ def sample(key: bytes, domain: str, size: int, count: int) -> np.ndarray:
         chosen = np.arange(size, dtype=np.int64)
     else:
         chosen = np.sort(np.argpartition(words(key, domain, 0, size), count)[:count]).astype(np.int64)
-    chosen.flags.writeable = False  # shared by all who ask
     return chosen
