@@ -43,10 +43,11 @@ types: $(STAMP) ## mypy, strict
 	$(BIN)/mypy
 
 docs: $(STAMP) ## write docs/cli.md from the commands themselves (CHECK=1: only say whether it is current)
-	$(BIN)/python docs/generate.py $(if $(CHECK),--check)
+	$(BIN)/python -m forensics.cli.document $(if $(CHECK),--check)
 
 bench: $(STAMP) ## speed and memory, by stage
 	$(BIN)/python -m benchmarks.speed
+	$(BIN)/python -m benchmarks.search
 
 gauntlet: $(STAMP) ## recall and false accusations over families and attacks (QUICK=1: three minutes)
 	$(BIN)/python -m benchmarks.gauntlet $(if $(QUICK),--quick)
