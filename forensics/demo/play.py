@@ -13,6 +13,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from time import perf_counter
 
+import torch
+
 from forensics.demo import packages, stage
 from forensics.demo.errors import PackageUnavailable
 from forensics.demo.registry import Answer, Registry
@@ -69,6 +71,7 @@ def prepare(folder: Path, *, say: Callable[[str], None]) -> Stage:
 
 def play(ready: Stage, *, home: Path) -> Iterator[Judged]:
     """Register the base, then judge each commitment in block order and register it too."""
+    torch.set_num_threads(1)  # matrices this small gain nothing from a second thread, and lose much on a busy machine
     registry = Registry(home)
     base = ready.folder / "models" / BASE
     stage.save(ready.trained[BASE], base, ready)
