@@ -143,6 +143,9 @@ class Identifier:
         """
         began = self._clock()
         ids = self._index.candidates(candidate.fingerprint, limit)
+        ids += [
+            i for i in self._registry.earliest_of(self._index.crowd(candidate.fingerprint), EARLIEST) if i not in ids
+        ]
         seconds = self._clock() - began
         field = _Field(candidate, claim, self._calibration)
         for model in self._registry.get(ids):

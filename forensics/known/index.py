@@ -39,6 +39,7 @@ WEIGHT: Mapping[Kind, float] = {
     Kind.SIGN: 1.0,
     Kind.MINHASH: 1.0,
 }
+CROWD, CROWD_RATIO, CROWD_FLOOR = 256, 3.0, 0.02  # models; of the nearest distance; what rounding to float16 leaves
 INSERT_BATCH = 500
 _LISTED = {
     "sqlite": "(SELECT value AS key FROM json_each(:keys))",
@@ -144,6 +145,20 @@ class Index:
             order = [m for m in _interleaved([certain, *rankings], first=len(certain)) if m not in skip]
             chosen = _active(session, order, limit)
         return [Candidate(m, shared.get(m, 0.0), distances.get(m, math.inf)) for m in chosen]
+
+    def crowd(self, fingerprint: Fingerprint) -> list[int]:
+        """Ids of at most ``CROWD`` models that lie about as near as the nearest one does, by either vector.
+
+        Where an original was copied many times, any of its copies may be nearer than it; who was first among them is
+        then looked up by claim, not by distance.
+        """
+        found: dict[int, None] = {}
+        with reading(self._engine) as session:
+            for space, vector in spaces(fingerprint).items():
+                near = self._vectors.table(session, space).nearest(vector, CROWD)
+                radius = CROWD_RATIO * near[0][1] + CROWD_FLOOR if near else 0.0
+                found.update((model_id, None) for model_id, distance in near if distance <= radius)
+        return list(found)
 
     def _shared(self, session: Session, wanted: Keys) -> dict[int, float]:
         """Score of every model that shares a key that few share."""

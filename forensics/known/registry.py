@@ -12,14 +12,14 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
-from sqlalchemy import Engine, func, select
+from sqlalchemy import Engine, case, func, select
 from sqlalchemy.orm import Session, selectinload
 
 from ..errors import BadInput, NotKnown, UsageError
 from ..store.blobs import Blobs
 from ..store.engine import reading, writing
 from ..store.tables import ModelRow, SubmissionRow
-from .claim import Claim, KnownModel, Role, Submission
+from .claim import EXTRINSIC_LIMIT, Claim, KnownModel, Role, Submission
 from .index import Entries, Index
 
 if TYPE_CHECKING:
@@ -108,6 +108,19 @@ class Registry:
             query = select(ModelRow).where(ModelRow.id.in_(wanted)).options(selectinload(ModelRow.submissions))
             rows = {row.id: _model(row) for row in session.scalars(query)}
         return [rows[i] for i in wanted if i in rows]
+
+    def earliest_of(self, ids: Iterable[int], count: int) -> list[int]:
+        """The ``count`` of these models that were claimed first (``claim.precedence``, in the database)."""
+        first = (
+            case((SubmissionRow.role == Role.BASE.value, 0), (SubmissionRow.block.is_not(None), 1), else_=2),
+            func.coalesce(SubmissionRow.block, 0),
+            func.coalesce(SubmissionRow.extrinsic, EXTRINSIC_LIMIT),
+            SubmissionRow.id,
+        )
+        listed = SubmissionRow.model_id.in_(list(ids))
+        query = select(SubmissionRow.model_id).where(listed, SubmissionRow.withdrawn_at.is_(None)).order_by(*first)
+        with reading(self._engine) as session:
+            return list(dict.fromkeys(session.scalars(query)))[:count]
 
     def by_root(self, roots: Iterable[str]) -> list[KnownModel]:
         """Models with one of these content roots."""

@@ -53,7 +53,7 @@ class Table:
     @cached_property
     def halves(self) -> np.ndarray:
         """Half the squared length of each row, float32 (n,)."""
-        return 0.5 * np.einsum("ij,ij->i", self.rows, self.rows)
+        return np.asarray(0.5 * np.einsum("ij,ij->i", self.rows, self.rows))
 
     def nearest(self, query: np.ndarray, count: int) -> list[tuple[int, float]]:
         """(model id, Euclidean distance) of the ``count`` nearest, nearest first.

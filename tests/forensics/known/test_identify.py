@@ -40,6 +40,15 @@ def test_among_many_copies_the_original_is_named_however_far_it_ranks(registry, 
     assert found.searched == 6
 
 
+def test_an_original_that_many_copies_crowd_out_of_the_search_is_still_found(registry, identifier, ada):
+    registry.add(ada, submitted("original", 7))
+    for seed in range(6):
+        copy = models.noisy(models.noisy(models.decoder(1), 0.02, seed=50), 0.01, seed=seed)
+        registry.add(models.fingerprint(copy), submitted(f"copy {seed}", 100 + seed))
+    query = models.fingerprint(models.noisy(models.noisy(models.decoder(1), 0.02, seed=50), 0.01, seed=99))
+    assert best(identifier.identify(Source(query), limit=3, nearest=2)) == "original"
+
+
 def test_strangers_are_independent_and_no_finding(registry, identifier, ada, bob):
     registry.add(bob, submitted("bob", 1))
     found = identifier.identify(Source(ada), limit=16)

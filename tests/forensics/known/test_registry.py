@@ -14,7 +14,7 @@ from sqlalchemy.orm import Session
 from fingerprint.file import save
 from forensics.cli.main import main
 from forensics.errors import BadInput, NotKnown, StoreUnavailable, UsageError
-from forensics.known.claim import Claim, Role
+from forensics.known.claim import Claim, Role, precedence
 from forensics.known.registry import Registry
 from forensics.store.blobs import Blobs
 from forensics.store.engine import connect, reading
@@ -69,6 +69,21 @@ def test_one_extrinsic_cannot_claim_two_contents(registry, engine, ada, bob):
         registry.add(bob, submitted("ada", 7, 1))
     assert counts(engine) == before
     registry.add(bob, submitted("ada", 7, 2))
+
+
+def test_the_database_orders_claims_as_precedence_does(registry, ada, bob, noisy_ada):
+    claims = [
+        (ada, submitted("a", 9, 2)),
+        (bob, submitted("b", 9, 1)),
+        (noisy_ada, Claim(Role.SUBMISSION, label="no block", hotkey="c")),
+        (noisy_ada, Claim(Role.SUBMISSION, hotkey="d", block=9)),
+    ]
+    ids = [registry.add(fingerprint, claim).model.id for fingerprint, claim in claims]
+    expected = [m.id for m in sorted(registry.models(), key=lambda m: precedence(m.earliest))]
+    assert registry.earliest_of(ids, 5) == expected
+    registry.add(noisy_ada, BASE)
+    assert registry.earliest_of(ids, 1) == [ids[2]]
+    assert registry.earliest_of([], 5) == []
 
 
 def test_removing_withdraws_and_keeps_on_record(registry, ada):
