@@ -1,49 +1,49 @@
 """``python -m benchmarks.gauntlet.calibrate``: measure the tails that decisions are calibrated on.
 
-Only families of the ``calibration`` split are used: other shapes, seeds, vocabularies and data draws than any pair the
-gauntlet tests. For every channel the tail is that of the *hardest kind* of honest change - the kind whose own
-distribution gives the largest probability of looking drawn - so that easy kinds cannot thin it out.
+Only families of the ``calibration`` split are used: other shapes, seeds, vocabularies and data draws than any pair
+the gauntlet tests. For every channel the tail is that of *light* honest changes (reward-driven and preference updates,
+light fine-tunes and adapters), so that the easy ones cannot thin it out.
 """
 
 from __future__ import annotations
 
 import argparse
+import itertools
+import json
 import math
 import multiprocessing
 import os
 import shutil
 import sys
 import tempfile
-from collections import defaultdict
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import torch
 
-from benchmarks.gauntlet import attacks, families
+from benchmarks.gauntlet import attacks, cache, families
 from benchmarks.gauntlet.honest import pairs
 from benchmarks.gauntlet.judge import Known, pair_kind
-from benchmarks.gauntlet.scenes import stages
+from benchmarks.gauntlet.scenes import LIGHT_CHILDREN, stages
 from fingerprint.checkpoint import open_checkpoint
 from fingerprint.compare import Calibration, Depth, Source, load_calibration
 from fingerprint.compare.calibration import Tail
 from fingerprint.compare.compare import gather
-from fingerprint.compare.decide import channel_score, telling
+from fingerprint.compare.decide import channel_score, telling, total
 from fingerprint.compare.evidence import Evidence
 from fingerprint.compare.relation import Relation
 from fingerprint.scan import scan
 
 TARGET = Path(__file__).resolve().parents[2] / "fingerprint" / "compare" / "calibration.json"
-PROBE = 0.5
-"""Score at which kinds are compared: where copies lie (a mean z of 1.6)."""
+LIGHT = 0.02
+"""Relative size of a change up to which it is light: heavier ones are far more coherent and would thin out the tail."""
 
 LEAST_SAMPLES = 6
-"""Kinds with fewer pairs are pooled with the next easier kind, lest a tail rests on a handful."""
+"""Channels with fewer samples get no tail, and then accuse nobody."""
 
-Samples = dict[str, dict[str, list[float]]]
-"""Channel to kind of honest change to scores."""
+Samples = dict[str, list[tuple[float, float, str]]]
+"""Channel to (score, relative size of the change, kind of honest pair)."""
 
 
 def collect(name: str, depths: tuple[Depth, ...]) -> Samples:
@@ -70,7 +70,8 @@ def collect(name: str, depths: tuple[Depth, ...]) -> Samples:
 
 def _disguised(known: Known) -> Iterator[tuple[str, Source, Source]]:
     """Honest children and siblings after a change of gauge."""
-    for stage in stages(known.family, ("ft-a", "base-s0", "rl")):
+    both = (stages(known.family, ("ft-a", "rl")), stages(known.family, ("ft-a", "base-s0"), LIGHT_CHILDREN))
+    for stage in itertools.chain(*both):
         for attack in attacks.registry().values():
             if attack.group != "control" or attack.relation is Relation.INDEPENDENT or not attack.applies(stage.scene):
                 continue
@@ -85,37 +86,33 @@ def _disguised(known: Known) -> Iterator[tuple[str, Source, Source]]:
 
 
 def _add(samples: Samples, evidence: Evidence, kind: str) -> None:
-    for changes in (evidence.changes, evidence.stacks):
-        live = telling(changes)
-        for channel in {c.channel for c in live}:
-            score = channel_score([c for c in live if c.channel == channel])
-            samples.setdefault(channel, {}).setdefault(kind, []).append(score)
-    if evidence.gain is not None:
-        score = math.log(max(min(evidence.gain), 1.0))
-        samples.setdefault("gain", {}).setdefault(kind, []).append(score)
+    size = total(evidence.changes)
+    live = telling(evidence.changes)
+    for channel in {c.channel for c in live}:
+        score = channel_score([c for c in live if c.channel == channel], exact=evidence.exact_gauge)
+        samples.setdefault(channel, []).append((score, size, kind))
+    if evidence.gain is not None and "adapter" in kind:
+        samples.setdefault("gain", []).append((math.log(max(min(evidence.gain), 1.0)), 0.0, kind))
 
 
-def tail(kinds: dict[str, list[float]]) -> Tail:
-    """The tail of the hardest kind that has enough pairs, with the least score of all kinds."""
-    ordered = sorted(kinds.items(), key=lambda item: float(np.mean(item[1])))
-    pooled: list[float] = []
-    candidates = []
-    for _, scores in ordered:
-        pooled = scores if len(scores) >= LEAST_SAMPLES else [*pooled, *scores]
-        if len(pooled) >= LEAST_SAMPLES:
-            candidates.append(_tail(pooled))
-            pooled = []
-    if not candidates:
-        candidates = [_tail([s for scores in kinds.values() for s in scores])]
-    hardest = max(candidates, key=lambda t: t.below(PROBE))
-    return replace(hardest, least=min(min(s) for s in kinds.values()))
+def tail(samples: list[tuple[float, float, str]]) -> Tail | None:
+    """Tail of the light changes: their median, and how far those below it stray from it.
 
-
-def _tail(scores: list[float]) -> Tail:
+    The upper half says nothing about how drawn a learned change may look, so only the lower semi-deviation counts.
+    """
+    light = np.array([score for score, size, _ in samples if size <= LIGHT])
+    if light.size < LEAST_SAMPLES:
+        return None
+    middle = float(np.median(light))
+    below = light[light <= middle]
+    spread = max(float(np.sqrt(np.mean((below - middle) ** 2))), LEAST_SPREAD)
     return Tail(
-        round(float(np.mean(scores)), 4), round(float(np.std(scores, ddof=1)) if len(scores) > 1 else 0.0, 4),
-        len(scores), round(min(scores), 4),
-    )  # fmt: skip
+        round(middle, 4), round(spread, 4), int(light.size), round(min(score for score, _, _ in samples), 4)
+    )
+
+
+LEAST_SPREAD = 0.3
+"""Least spread believed: a handful of families agree more closely than all that will ever be submitted."""
 
 
 def main() -> int:
@@ -130,13 +127,15 @@ def main() -> int:
     families.build(names, "calibration", lambda line: sys.stderr.write(line + "\n"))
     with multiprocessing.get_context("spawn").Pool(options.processes) as pool:
         parts = pool.starmap(collect, [(n, depths) for n in names], chunksize=1)
-    samples: dict[str, dict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
+    samples: Samples = {}
     for part in parts:
-        for channel, kinds in part.items():
-            for kind, scores in kinds.items():
-                samples[channel][kind] += scores
+        for channel, scores in part.items():
+            samples.setdefault(channel, []).extend(scores)
+    raw = cache.root() / "calibration-samples.json"
+    raw.write_text(json.dumps(samples, indent=1), encoding="utf-8")
     old = load_calibration()
-    tails = {**(old.tails if options.depth else {}), **{c: tail(kinds) for c, kinds in sorted(samples.items())}}
+    measured = {channel: t for channel, scores in sorted(samples.items()) if (t := tail(scores)) is not None}
+    tails = {**(old.tails if options.depth else {}), **measured}
     made = Calibration(
         tails=tails,
         thresholds=old.thresholds,
@@ -144,14 +143,15 @@ def main() -> int:
             "command": "python -m benchmarks.gauntlet.calibrate",
             "families": list(names),
             "split": "calibration",
-            "pairs": {channel: sum(map(len, kinds.values())) for channel, kinds in sorted(samples.items())},
+            "pairs": {channel: len(scores) for channel, scores in sorted(samples.items())},
+            "light": LIGHT,
         },
     )
     options.out.write_bytes(made.to_bytes())
     for channel, t in tails.items():
         sys.stdout.write(
-            f"{channel:12s} hardest kind: mean {t.mean:.2f} sd {t.sd:.2f} of {t.count}; least of all {t.least:.2f}; "
-            f"P(score <= 0) {t.below(0.0):.1e}\n"
+            f"{channel:12s} light changes: median {t.mean:.2f}, lower spread {t.sd:.2f} of {t.count}; least of all "
+            f"{t.least:.2f}; P(score <= 0) {t.below(0.0):.1e}\n"
         )
     sys.stdout.write(f"{made.digest}\n")
     return 0

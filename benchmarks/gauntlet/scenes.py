@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from benchmarks.gauntlet.attacks import Scene, load
@@ -10,8 +10,11 @@ from benchmarks.gauntlet.families import Family
 
 BASE = "base-s0"
 SIBLINGS = ("ft-b", "ft-ab", "ft-a-order2", "rl-seed2")
-VICTIMS = {"ft-a": "ft-a-cont", "rl": None, "lora-a": None}
-"""Victim to an honest child of it: a fine-tuned champion, a reward-driven one, a merged adapter."""
+CHILDREN: dict[str, str] = {"ft-a": "ft-a-cont", "base-s0": "rl"}
+"""Victim to an honest child of it: a continued fine-tune, and the lightest update there is."""
+
+LIGHT_CHILDREN: dict[str, str] = {"ft-a": "rl-from-ft-a", "base-s0": "rl"}
+"""Victims to children that differ from them by a few thousandths."""
 STRANGERS = ("s1-ft-a", "base-s1")
 
 
@@ -23,14 +26,16 @@ class Stage:
     names: dict[str, str]
 
 
-def stages(family: Family, victims: tuple[str, ...] = ("ft-a", "rl")) -> Iterator[Stage]:
+def stages(
+    family: Family, victims: tuple[str, ...] = ("ft-a", "rl"), children: Mapping[str, str] = CHILDREN
+) -> Iterator[Stage]:
     """A stage for each victim that the family has."""
     models = family.models
     for victim in victims:
         if victim not in models or BASE not in models:
             continue
         siblings = [s for s in SIBLINGS if s in models and s != victim][:2]
-        child = VICTIMS.get(victim)
+        child = children.get(victim)
         child = child if child in models else None
         stranger = next((s for s in STRANGERS if s in models), None)
         names = {"victim": victim, "base": BASE}

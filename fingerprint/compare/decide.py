@@ -66,14 +66,21 @@ class Learned:
     effective: float
 
 
-def learned(changes: Sequence[SlotChange], calibration: Calibration) -> Learned:
-    """Aggregate coherence over matrices that still differ beyond an exact zero, channel by channel."""
+def learned(changes: Sequence[SlotChange], calibration: Calibration, *, exact: bool = True) -> Learned:
+    """Aggregate coherence over matrices that still differ beyond an exact zero, channel by channel.
+
+    Args:
+        changes: Matched matrices.
+        calibration: Tails by channel.
+        exact: Whether they lie in the reference's own gauge.
+    """
     live = telling(changes)
     if not live:
         return Learned(0.0, 1.0, False, 0, 0.0, 0.0)
     score, accusation, certain = math.log(CHANCE), 0.0, False
     for channel in sorted({c.channel for c in live}):
-        here, tail = channel_score([c for c in live if c.channel == channel]), calibration.tail(channel)
+        members = [c for c in live if c.channel == channel]
+        here, tail = channel_score(members, exact=exact), calibration.tail(channel)
         score, accusation = max(score, here), max(accusation, tail.below(here))
         certain |= here >= tail.least
     cut = calibration.thresholds["coherent"]
@@ -95,9 +102,12 @@ TABLE_MATTERS = 3.0
 near-copies of one another (tokens hardly met in training), and these round alike without having learned anything."""
 
 
-DRAWN, DRAWN_UNDONE = 3.0, 6.0
-"""Largest mean z that a drawn change leaves: it is 0 with a standard deviation of 1 / sqrt(matrices) in the reference's
-own gauge, and a little more where a gauge had to be undone. What lies above is not drawn, however far from learned."""
+DRAWN_STOUFFER = 4.0
+"""Largest mean z times sqrt(matrices) of a drawn change in the reference's own gauge, where it is standard normal. An
+honest light update that was then quantised or pruned starts at 10 (calibration families)."""
+
+DRAWN_UNDONE = 3.5
+"""Largest mean z of a drawn change after a gauge was undone: what fitted transforms leave is a little coherent."""
 
 STRAY_UNDONE = 0.15
 """Share of matrices that may look coherent after a change of gauge was undone: factors near a power of two round in
@@ -114,9 +124,14 @@ def telling(changes: Sequence[SlotChange]) -> list[SlotChange]:
     return [c for c in live if c.slot.role not in TABLES or c.residual > TABLE_MATTERS * usual]
 
 
-def channel_score(changes: Sequence[SlotChange]) -> float:
-    """Log of the mean coherence z of changes measured by one channel, with a floor where z is no more than chance."""
-    return math.log(max(float(np.mean([c.coherence.z for c in changes])), CHANCE))
+def channel_score(changes: Sequence[SlotChange], *, exact: bool = True) -> float:
+    """Log of the mean coherence z of changes measured by one channel, with a floor where z is no more than chance.
+
+    Where a gauge was undone, the most coherent few are left out (see ``STRAY_UNDONE``).
+    """
+    z = np.sort([c.coherence.z for c in changes])
+    kept = z if exact else z[: max(1, z.size - int(STRAY_UNDONE * z.size))]
+    return math.log(max(float(kept.mean()), CHANCE))
 
 
 CHANCE = 0.5
@@ -164,7 +179,7 @@ class _Answer:
 
     def __init__(self, evidence: Evidence, calibration: Calibration) -> None:
         self.evidence, self.calibration = evidence, calibration
-        changed = learned(evidence.changes, calibration)
+        changed = learned(evidence.changes, calibration, exact=evidence.exact_gauge)
         self.learned = changed if changed.matrices else learned(evidence.stacks, calibration)
 
     def say(
@@ -225,8 +240,7 @@ class _Answer:
             return self.say(Relation.IDENTICAL, 1.0, 0.0, "Every value is the reference's, rounded.", transforms=names)
         if self.learned.matrices == 0:
             return self._vectors_only(names)
-        stray, drawn = (0.0, DRAWN) if self.evidence.exact_gauge else (STRAY_UNDONE, DRAWN_UNDONE)
-        if accusation <= ACCUSE and self.learned.fraction <= stray and self.learned.score <= math.log(drawn):
+        if accusation <= ACCUSE and self._looks_drawn():
             return self._drawn(accusation, names)
         adapter = self._adapter()
         if adapter is not None and adapter <= ACCUSE:
@@ -237,6 +251,13 @@ class _Answer:
             Relation.INCONCLUSIVE, 0.5, 1.0,
             "The change is neither clearly drawn at random nor clearly learned.", transforms=names,
         )  # fmt: skip
+
+    def _looks_drawn(self) -> bool:
+        """Whether the remaining coherence is what chance leaves, and not merely less than learning shows."""
+        if self.evidence.exact_gauge:
+            mean = DRAWN_STOUFFER / math.sqrt(max(self.learned.matrices, 1))
+            return self.learned.fraction == 0.0 and self.learned.score <= math.log(max(mean, CHANCE))
+        return self.learned.fraction <= STRAY_UNDONE and self.learned.score <= math.log(DRAWN_UNDONE)
 
     def _only_cast(self) -> bool:
         """Whether every difference is a rounding to another dtype, reproduced entry by entry."""
