@@ -57,9 +57,7 @@ def collect(name: str, depths: tuple[Depth, ...]) -> Samples:
             continue
         base = None if truth.base is None else known.sources[truth.base]
         for depth in depths:
-            e = gather(
-                known.sources[candidate.name], known.sources[reference.name], base=base, known=[], depth=depth
-            )
+            e = gather(known.sources[candidate.name], known.sources[reference.name], base=base, known=[], depth=depth)
             _add(samples, e, f"{known.family.name} {pair_kind(candidate.name, reference.name, models)}")
     for disguise, source, reference in _disguised(known):
         for depth in depths:
@@ -106,9 +104,7 @@ def tail(samples: list[tuple[float, float, str]]) -> Tail | None:
     middle = float(np.median(light))
     below = light[light <= middle]
     spread = max(float(np.sqrt(np.mean((below - middle) ** 2))), LEAST_SPREAD)
-    return Tail(
-        round(middle, 4), round(spread, 4), int(light.size), round(min(score for score, _, _ in samples), 4)
-    )
+    return Tail(round(middle, 4), round(spread, 4), int(light.size), round(min(score for score, _, _ in samples), 4))
 
 
 LEAST_SPREAD = 0.3

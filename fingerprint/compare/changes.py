@@ -131,7 +131,7 @@ NF4 = (
 
 
 def _nf4(x: torch.Tensor) -> torch.Tensor:
-    book = torch.tensor(NF4)
+    book: torch.Tensor = torch.tensor(NF4)
     scale = x.abs().amax(-1, keepdim=True).clamp_min(1e-30)
     middle = (book[1:] + book[:-1]) / 2
     codes: torch.Tensor = book[torch.bucketize((x / scale).contiguous(), middle)]

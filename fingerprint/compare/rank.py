@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from fingerprint.architecture.interface import Slot
 from fingerprint.compare.kinship import kinship
 from fingerprint.compare.sketch import correspond, sketches
 from fingerprint.fingerprint import Fingerprint
@@ -24,7 +25,8 @@ def distance(candidate: Fingerprint, reference: Fingerprint) -> float:
     total = sum(k.numel for k in matrices.values())
     if total == 0:
         return APART
-    score, left = 0.0, {}
+    score = 0.0
+    left: dict[Slot, int] = {}
     for slot, sketch in matrices.items():
         size = float((theirs[slot] ** 2).sum()) if slot in pairs else 0.0
         if size > 0.0:
@@ -36,13 +38,13 @@ def distance(candidate: Fingerprint, reference: Fingerprint) -> float:
     return (score + APART * sum(left.values())) / total
 
 
-def _by_kinship(candidate: Fingerprint, reference: Fingerprint, left: dict[object, int]) -> float:
+def _by_kinship(candidate: Fingerprint, reference: Fingerprint, left: dict[Slot, int]) -> float:
     """Distance of what has no counterpart in one basis, through invariants."""
     kin = kinship(candidate, reference)
     layers = {k.reference: k for k in kin.layers}
     score = 0.0
     for slot, numel in left.items():
-        layer = getattr(slot, "layer", -1)
+        layer = slot.layer
         if layer >= 0:
             found = layers.get(layer)
             score += numel * (APART if found is None else min(found.size**2 + (1.0 - found.fraction) * 0.1, APART))
