@@ -28,6 +28,7 @@ $(STAMP): requirements.lock pyproject.toml
 demo: $(STAMP) ## a subnet of a dozen miners: who copied whom, and who did not
 	$(BIN)/forensics demo --once
 
+test nightly: export OMP_NUM_THREADS ?= 1  # two workers on two cores
 test: $(STAMP) ## every test but the slow ones
 	$(BIN)/pytest -n 2 -m "not slow" $(PYTEST)
 

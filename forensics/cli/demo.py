@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import shutil
+import sys
 import tempfile
 from pathlib import Path
 from time import perf_counter
@@ -12,7 +14,11 @@ import typer
 
 from .console import say
 
-PICTURE_WIDTH = 118
+WIDTH = 124
+"""Columns of the picture, and of the table where stdout is no terminal."""
+ONE_THREAD = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
+"""Read by the numerical libraries when they are loaded. The demo's matrices are so small that a second thread gains
+nothing, and on a busy machine its barriers cost minutes."""
 
 
 def demo(
@@ -26,6 +32,8 @@ def demo(
     Exits 0 when nobody honest was accused and no copy was missed, 1 otherwise.
     """
     began = perf_counter()
+    for name in ONE_THREAD:
+        os.environ.setdefault(name, "1")
     if once:
         folder = Path(tempfile.mkdtemp(prefix="forensics-demo-"))
     else:
@@ -57,9 +65,9 @@ def _play(folder: Path, *, began: float, picture: Path | None, as_json: bool, ke
 
         emit(document(judged, seconds=seconds))
     else:
-        show(judged, seconds=seconds, console=Console())
+        show(judged, seconds=seconds, console=Console(width=None if sys.stdout.isatty() else WIDTH))
     if picture is not None:
-        picture.write_text(draw(judged, seconds=seconds, width=PICTURE_WIDTH), encoding="utf-8")
+        picture.write_text(draw(judged, seconds=seconds, width=WIDTH), encoding="utf-8")
     if keep:
         say(f"The models are in {folder / 'models'}; the registry is FORENSICS_HOME={folder / 'home'}. Try:")
         say(f"  forensics compare {folder / 'models' / 'gail'} {folder / 'models' / 'ada'}")
