@@ -72,6 +72,8 @@ def run_family(job: Job) -> list[Outcome]:
             if len(outcomes) % 200 == 0:
                 _say(f"{name}: {len(outcomes)} comparisons, {kind}, {time.monotonic() - started:.0f} s")
     _say(f"{name}: done, {len(outcomes)} comparisons in {time.monotonic() - started:.0f} s")
+    kept = cache.root() / f"outcomes-{split}-{name}.json"
+    kept.write_text(json.dumps([o.as_json() for o in outcomes], default=str), encoding="utf-8")
     return outcomes
 
 

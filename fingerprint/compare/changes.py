@@ -119,7 +119,8 @@ def _affine(x: torch.Tensor, bits: int) -> torch.Tensor:
     low, high = x.amin(-1, keepdim=True), x.amax(-1, keepdim=True)
     scale = ((high - low) / (2**bits - 1)).clamp_min(1e-30)
     zero = (-low / scale).round()
-    return (((x / scale).round() + zero).clamp(0, 2**bits - 1) - zero) * scale
+    codes: torch.Tensor = ((x / scale).round() + zero).clamp(0, 2**bits - 1) - zero
+    return codes * scale
 
 
 NF4 = (
