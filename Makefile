@@ -28,7 +28,8 @@ $(STAMP): requirements.lock pyproject.toml
 demo: $(STAMP) ## a subnet of a dozen miners: who copied whom, and who did not
 	$(BIN)/forensics demo --once
 
-test nightly: export OMP_NUM_THREADS ?= 1  # two workers on two cores
+# two workers on two cores
+test nightly: export OMP_NUM_THREADS ?= 1
 test: $(STAMP) ## every test but the slow ones
 	$(BIN)/pytest -n 2 -m "not slow" $(PYTEST)
 
