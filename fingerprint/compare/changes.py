@@ -117,7 +117,7 @@ def _round(x: torch.Tensor, scale: torch.Tensor, top: int) -> torch.Tensor:
 
 def _affine(x: torch.Tensor, bits: int) -> torch.Tensor:
     low, high = x.amin(-1, keepdim=True), x.amax(-1, keepdim=True)
-    scale = ((high - low) / (2**bits - 1)).clamp_min(1e-30)
+    scale: torch.Tensor = ((high - low) / (2**bits - 1)).clamp_min(1e-30)
     zero = (-low / scale).round()
     codes: torch.Tensor = ((x / scale).round() + zero).clamp(0, 2**bits - 1) - zero
     return codes * scale
