@@ -38,9 +38,7 @@ def compare(
         FingerprintFileError: The fingerprints were made by different algorithms or keys.
         CheckpointError: A checkpoint turned out damaged while it was read.
     """
-    return decide(
-        gather(candidate, reference, base=base, known=known, depth=depth), calibration or load_calibration()
-    )
+    return decide(gather(candidate, reference, base=base, known=known, depth=depth), calibration or load_calibration())
 
 
 def gather(

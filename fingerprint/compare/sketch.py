@@ -202,9 +202,7 @@ def _of(other: Fingerprint, reference: Fingerprint, theirs: Arrays) -> dict[Slot
     return {s: x for s, x in ours.items() if s in theirs and x.shape == theirs[s].shape}
 
 
-def _change(
-    slot: Slot, c: torch.Tensor, r: torch.Tensor, sketch: SlotSketch, base: torch.Tensor | None
-) -> SlotChange:
+def _change(slot: Slot, c: torch.Tensor, r: torch.Tensor, sketch: SlotSketch, base: torch.Tensor | None) -> SlotChange:
     """One slot's change as its sketch shows it."""
     size = float(r.norm()) or 1.0
     delta = c - r
@@ -237,9 +235,7 @@ def _renamed(candidate: Fingerprint, reference: Fingerprint, pairs: Mapping[Slot
     return ["renamed"] if moved else []
 
 
-def _mix(
-    ours: Arrays, theirs: Arrays, known: Mapping[str, Arrays], slots: Sequence[Slot], root: str
-) -> Mix | None:
+def _mix(ours: Arrays, theirs: Arrays, known: Mapping[str, Arrays], slots: Sequence[Slot], root: str) -> Mix | None:
     pool: dict[str, Arrays] = {root: theirs, **{k: v for k, v in known.items() if k != root}}
     shared = [s for s in slots if all(s in a for a in pool.values())]
     if len(pool) < 2 or not shared:
