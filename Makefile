@@ -10,10 +10,10 @@ QUIET := $(if $(CI),--quiet)
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test nightly lint types docs bench gauntlet packages lock clean
+.PHONY: help install demo test nightly lint types docs bench gauntlet calibration packages lock clean
 
 help: ## what each target does
-	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-9s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 install: $(STAMP) ## the pinned environment in .venv
 
@@ -53,6 +53,9 @@ bench: $(STAMP) ## speed and memory, by stage
 
 gauntlet: $(STAMP) ## recall and false accusations over families and attacks (QUICK=1: three minutes)
 	$(BIN)/python -m benchmarks.gauntlet $(if $(QUICK),--quick)
+
+calibration: $(STAMP) ## measure the tails that decisions rest on, on families no test uses
+	$(BIN)/python -m benchmarks.gauntlet.calibrate
 
 packages: $(STAMP) ## fetch the real checkpoints that the `models` tests use
 	$(BIN)/python -m benchmarks.packages fetch
