@@ -38,6 +38,7 @@ from .vocabulary import match_vocabulary
 from .width import narrow
 
 _ENOUGH = 0.995
+_SOME = 0.02
 _REFINE = 0.6
 _SCALED = 0.005
 _REFINE_ROWS = 8
@@ -59,7 +60,8 @@ def align(candidate: Canonical, reference: Canonical) -> Alignment:
     options = [found]
     if _doubtful(candidate) or _doubtful(reference):
         options.append(align_generic(candidate, reference))
-    if _doubtful(candidate) and reference.layout.family != GENERIC:
+    partly = coverage(found, reference) > _SOME  # names may tell lies that shapes do not show
+    if (_doubtful(candidate) or partly) and reference.layout.family != GENERIC:
         cast = recast(flat(candidate), reference)
         options += [align_roles(cast, reference)] if cast is not None else []
     elif _doubtful(reference) and candidate.layout.family != GENERIC:

@@ -48,9 +48,10 @@ def unshift(candidate: Side, reference: Side, witness: Witness) -> set[str]:
     c, r = candidate.tensors.get(head), reference.tensors.get(head)
     if c is None or r is None or c.shape != r.shape:
         return set()
-    shift = (c - r).mean(dim=0, keepdim=True)
-    size = float(r.norm())
-    before, after = float((c - r).norm()), float((c - r - shift).norm())
+    gap = c - r
+    shift = gap.mean(dim=0, keepdim=True)
+    size, before = float(r.norm()), float(gap.norm())
+    after = before if before == 0.0 else float(gap.sub_(shift).norm())
     witness.evidence |= {"head:before": before / max(size, 1e-30), "head:after": after / max(size, 1e-30)}
     exact = after < _EXACT * before and before > _LEAST * size
     if not (exact or (after < _SHIFTED * before and before > _LARGE * size)):

@@ -50,12 +50,16 @@ def row_cosines(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
 def cosine(a: torch.Tensor, b: torch.Tensor) -> float:
     """Cosine of two tensors of one shape; 0 where either is zero."""
     x, y = a.reshape(-1), b.reshape(-1)
+    if a is b or torch.equal(x, y):
+        return float(bool(x.any()))
     norms = float(x.norm()) * float(y.norm())
     return float(x @ y) / norms if norms > 0 else 0.0
 
 
 def relative(a: torch.Tensor, b: torch.Tensor) -> float:
     """|a - b| / |b|; 0 if both are zero, inf if only ``b`` is."""
+    if torch.equal(a, b):
+        return 0.0
     gap, size = float((a - b).norm()), float(b.norm())
     if size > 0:
         return gap / size

@@ -11,6 +11,7 @@ import torch
 from fingerprint.architecture.interface import Slot
 
 from .alignment import Witness
+from .matching import relative
 from .side import TABLES, WRITERS, Side, centre, fold, norms, readers
 from .units import AGREEMENT, ROUNDING, WORTHWHILE, agreement
 
@@ -58,6 +59,8 @@ def fold_moved(candidate: Side, reference: Side, witness: Witness) -> set[str]:
     for norm in norms(reference):
         if norm not in candidate.tensors or candidate.tensors[norm].shape != reference.tensors[norm].shape:
             continue
+        if relative(candidate.gain(norm), reference.gain(norm)) < ROUNDING:
+            continue
         before, after, agree = _judge(candidate, reference, norm)
         if before > ROUNDING and agree > AGREEMENT and after < WORTHWHILE * before:
             chosen.append(norm)
@@ -83,6 +86,8 @@ def centre_moved(candidate: Side, reference: Side) -> set[str]:
             continue
         axis = 1 if slot.role in TABLES else 0 if slot.role in WRITERS else None
         if axis is None:
+            continue
+        if torch.equal(c, r):
             continue
         size = float(r.square().sum().clamp_min(1e-30))
         gap = c - r

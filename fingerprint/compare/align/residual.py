@@ -127,6 +127,8 @@ def find_turn(candidate: Side, reference: Side) -> Turn | None:
     pair = _paired_rows(candidate, reference)
     if pair is None:
         return None
+    if torch.equal(*pair):
+        return None
     c, r = (x - x.mean(dim=0) for x in pair)
     same = float(row_cosines(c, r).median()) > SAME_BASIS
     if same and not bool(_strays(c, r).any()):

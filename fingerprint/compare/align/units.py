@@ -171,6 +171,8 @@ def scale_estimates(c: Block, r: Block) -> tuple[torch.Tensor, torch.Tensor]:
 
 def _rescale(c: Block, r: Block, name: str, witness: Witness) -> set[str]:
     """Undo a scale of units if up and down agree on it."""
+    if torch.equal(c.up, r.up) and torch.equal(c.down, r.down):
+        return set()
     from_up, from_down = scale_estimates(c, r)
     same_sign = (from_up * from_down > 0) & torch.isfinite(from_up) & torch.isfinite(from_down)
     size = (from_up.abs() * from_down.abs()).clamp_min(1e-30).sqrt()

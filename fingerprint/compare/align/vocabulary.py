@@ -22,7 +22,9 @@ _SAMPLE = 384
 _SEEN = 0.3
 _CLEAR = 0.6
 _ROUNDS = 6
-_MOST_VALUES = 65536
+_MOST_VALUES = 8192
+"""Rows up to which a rotated vocabulary without token strings is matched by values (quadratic, several rounds)."""
+
 _VOCABULARY = (Role.EMBED, Role.HEAD, Role.HEAD_BIAS)
 
 
@@ -76,7 +78,7 @@ def match_vocabulary(
         score = gram_agreement(c[named[0]], r[named[1]])
         if score > max(best + 0.05, _SEEN):
             best, pairs = score, named
-    if best < _SEEN and c.shape[1] == r.shape[1] and r.shape[0] <= _MOST_VALUES:
+    if best < _SEEN and c.shape[1] == r.shape[1]:
         valued = _by_value(candidate, reference)
         if valued is not None:
             pairs = valued
@@ -128,6 +130,8 @@ def _by_value(candidate: Side, reference: Side) -> tuple[torch.Tensor, torch.Ten
     _, near, _ = nearest(r[keep], c)
     if float(near.median()) > _CLEAR:
         return _pairs(c, r)
+    if r.shape[0] > _MOST_VALUES:
+        return None
     order = match_rows(_row_features(candidate), _row_features(reference), complete=False).order
     score = -1.0
     turned = c
