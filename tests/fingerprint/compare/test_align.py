@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 import torch
 
@@ -170,3 +172,20 @@ def test_names_and_order_taken_away(family: str, disguise: tuple[str, ...]) -> N
     assert worst(found) < (1e-4 if family != "qwen2" else 1e-2)  # mixed key and value biases cannot be told apart
     assert words - set(found.transforms) <= {"shifted:biases"}
     assert "renamed" in found.transforms
+
+
+@pytest.mark.parametrize("pair", [("gate_proj", "up_proj"), ("k_proj", "v_proj"), ("layers.0.", "layers.2.")])
+def test_names_that_lie_are_seen_through(pair: tuple[str, str]) -> None:
+    victim = random_model("llama", 1)
+    copy, _ = attacked(victim, "permute-units")
+    swap = {pair[0]: "#", pair[1]: pair[0]}
+
+    def lie(name: str) -> str:
+        for old, new in swap.items():
+            name = name.replace(old, new)
+        return name.replace("#", pair[1])
+
+    state = {lie(name): x for name, x in copy.state.items()}
+    found = align(canonical(replace(copy, state=state)), canonical(victim))
+    assert worst(found) < 1e-4
+    assert set(found.transforms) == {"permuted:mlp", "renamed"}
