@@ -30,6 +30,7 @@ from fingerprint.checkpoint import open_checkpoint
 from fingerprint.fingerprint import Fingerprint
 from fingerprint.scan import scan
 from forensics.known.index import Entries, Index
+from forensics.known.keys import space_of
 from forensics.store.engine import connect, reading, writing
 from forensics.store.migrate import ensure
 from forensics.store.tables import ModelRow, SubmissionRow
@@ -73,7 +74,8 @@ def main() -> int:
     with ExitStack() as stack:
         folder = arguments.folder or stack.enter_context(tempfile.TemporaryDirectory(prefix="forensics-search-"))
         real = _real(Path(folder), arguments.layers)
-        url = arguments.database or f"sqlite:///{folder}/forensics.db"
+        file = Path(folder, f"population-{space_of(real)}-{arguments.layers}-{arguments.seed}.db")
+        url = arguments.database or f"sqlite:///{file}"
         engine = connect(url)
         ensure(engine)
         began = time.perf_counter()
@@ -82,7 +84,7 @@ def main() -> int:
         index = Index(engine, Path(folder) / "cache")
         cold = _timed(index, real)[1]
         rows = list(_query(index, seeds, arguments.queries, rng))
-        size = Path(folder, "forensics.db").stat().st_size if not arguments.database else 0
+        size = file.stat().st_size if file.exists() else 0
     worst, cpu = max(row.p95_ms for row in rows), max(row.cpu_p95_ms for row in rows)
     print(_table(rows))
     print(
