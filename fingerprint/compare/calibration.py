@@ -66,8 +66,19 @@ class Calibration:
     source: Mapping[str, Any]
 
     def tail(self, channel: str) -> Tail:
-        """The tail of a channel; one that was never calibrated accuses nobody."""
-        return self.tails.get(channel, UNKNOWN)
+        """The tail of a channel; one that was never calibrated accuses nobody.
+
+        A sketch of a size that no calibration family has takes the tail of the next smaller size: it sees more than
+        that, so a learned change looks no more drawn in it.
+        """
+        if channel in self.tails:
+            return self.tails[channel]
+        kind, _, side = channel.rpartition("-")
+        if not kind or not side.isdigit():
+            return UNKNOWN
+        smaller = [int(c.rpartition("-")[2]) for c in self.tails if c.rpartition("-")[0] == kind]
+        fitting = [n for n in smaller if n <= int(side)]
+        return self.tails[f"{kind}-{max(fitting)}"] if fitting else UNKNOWN
 
     def to_bytes(self) -> bytes:
         """Canonical JSON; the digest is over these bytes."""
