@@ -16,9 +16,9 @@ from fingerprint.sketch import grid, linear, topk
 
 VERSION = 1
 SKETCH_BYTES, SKETCH_BYTES_MANY, FEW_MATRICES = 480_000, 300_000, 64
-GRID_BYTES, GRID_BYTES_MANY = 262_144, 200_000
+GRID_BYTES, GRID_BYTES_MANY = 262_144, 150_000
 VECTOR_BYTES = 131_072
-UNITS_TOTAL, UNITS_LEAST, UNITS_MOST = 1024, 16, 96
+UNITS_TOTAL, UNITS_LEAST, UNITS_MOST = 896, 16, 96
 GRAM_BYTES, GRAM_PARTS = 98_304, 3
 """Half of a symmetric matrix of two-byte cosines for each of three parts: a byte an entry and part."""
 POOLED_TOTAL, POOLED_MOST = 4096, 256

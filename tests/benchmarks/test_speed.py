@@ -35,3 +35,11 @@ def test_every_stage_is_measured_and_the_stopwatches_come_off(folder: Path) -> N
 
 def test_a_fingerprint_is_sized_without_weights() -> None:
     assert 10_000 < size.fingerprint_bytes(synthetic.TINY) < 1_000_000
+
+
+@pytest.mark.slow
+def test_an_8b_shape_stays_within_a_megabyte(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Budgets depend on the number of matrices, layers and heads, not on their sides: the same model at an eighth."""
+    like = synthetic.Shape("llama-8b-thin", 512, 1792, 32, 32, 8, 4096)
+    monkeypatch.setattr("fingerprint.plan.VECTOR_BYTES", 0)
+    assert size.fingerprint_bytes(like) < 1_000_000
