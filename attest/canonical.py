@@ -15,7 +15,7 @@ from typing import Final, TypeAlias
 
 import rfc8785
 
-from .errors import InputTooLarge, MalformedInput, NotCanonical
+from attest.errors import InputTooLarge, MalformedInput, NotCanonical
 
 Json: TypeAlias = "bool | int | str | list[Json] | dict[str, Json] | None"
 
