@@ -1,10 +1,10 @@
 """JSON as signed material: read strictly, written in one way (RFC 8785).
 
 Two readers must never see two documents in the same bytes. So the reader refuses everything on which JSON parsers
-differ (RFC 8259 section 4 and 6, RFC 7493): duplicate keys (also when spelled with escapes), floats and exponents, NaN
-and infinities, ``-0``, integers beyond 2^53 - 1, lone surrogates, a byte-order mark, any encoding but UTF-8. Size and
-depth are bounded before the parser runs. What is signed by us must also be canonical: ``read_canonical`` accepts bytes
-only when writing the parsed value gives the same bytes back.
+differ (RFC 8259 section 4 and 6, RFC 7493): duplicate keys (also when spelled with escapes), floats and exponents,
+NaN and infinities, ``-0``, integers beyond 2^53 - 1, lone surrogates, a byte-order mark, any encoding but UTF-8. Size
+and depth are bounded before the parser runs. What is signed by us must also be canonical: ``read_canonical`` accepts
+bytes only when writing the parsed value gives the same bytes back.
 """
 
 from __future__ import annotations

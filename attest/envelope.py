@@ -1,13 +1,13 @@
 """DSSE v1 envelopes (github.com/secure-systems-lab/dsse, protocol.md and envelope.md).
 
 What is signed is the pre-authentication encoding of payload type and payload *bytes*; those bytes, and no re-encoding
-of them, are what is parsed after the signature was checked. Key ids are hints that nobody signed: they order the attempts
-and decide nothing. Thresholds count distinct keys, not signatures. Unknown members of the envelope are ignored, as the
-specification asks, and never kept.
+of them, are what is parsed after the signature was checked. Key ids are hints that nobody signed: they order the
+attempts and decide nothing. Thresholds count distinct keys, not signatures. Unknown members of the envelope are
+ignored, as the specification asks, and never kept.
 
 A signature entry may declare ``"wrapping":"substrate-bytes"``: then a browser wallet signed the encoding between
-``<Bytes>`` and ``</Bytes>``. No undeclared form is tried. A declaration cannot be forged into another meaning, because
-an encoding starts with ``DSSEv1`` and never with ``<``.
+``<Bytes>`` and ``</Bytes>``. No undeclared form is tried. A declaration cannot be forged into another meaning,
+because an encoding starts with ``DSSEv1`` and never with ``<``.
 """
 
 from __future__ import annotations
