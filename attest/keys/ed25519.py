@@ -2,9 +2,10 @@
 
 OpenSSL, behind ``cryptography`` 50, accepts a public key of small order: with the identity as key, one signature is
 valid for every message. It also accepts keys whose y coordinate is not reduced, so one point has two encodings. Both
-are refused here before any signature is looked at, as in ed25519-dalek's ``verify_strict`` and "Taming the Many EdDSAs"
-(Chalkias, Garillot, Nikolaenko; eprint 2020/1244). S >= L (malleability) and R of small order are refused too.
-Keys with a torsion part (large order times small) are accepted: they help nobody but their owner, who has the key.
+are refused here before any signature is looked at, as in ed25519-dalek's ``verify_strict`` and "Taming the Many
+EdDSAs" (Chalkias, Garillot, Nikolaenko; eprint 2020/1244). S >= L (malleability) and R of small order are refused
+too. Keys with a torsion part (large order times small) are accepted: they help nobody but their owner, who has the
+key.
 """
 
 from __future__ import annotations

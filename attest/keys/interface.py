@@ -1,8 +1,8 @@
 """What a key can do, whatever its scheme.
 
-A ``Verifier`` is one public key under one named scheme; nothing in this package ever tries a second scheme on the same
-bytes, because an address does not say which scheme it belongs to (algorithm confusion). ``verify`` returns nothing and
-raises on anything but a good signature, so that a forgotten ``if`` cannot accept one.
+A ``Verifier`` is one public key under one named scheme; nothing in this package ever tries a second scheme on the
+same bytes, because an address does not say which scheme it belongs to (algorithm confusion). ``verify`` returns
+nothing and raises on anything but a good signature, so that a forgotten ``if`` cannot accept one.
 """
 
 from __future__ import annotations

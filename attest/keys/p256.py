@@ -1,8 +1,9 @@
 """ECDSA over P-256 with SHA-256: the key of a model-signing bundle (OMS v1.0 section on key-based signing).
 
 Signatures are strict DER (``cryptography`` 50 refuses BER, trailing bytes and zero r or s: all 484 Wycheproof cases).
-(r, s) and (r, n - s) are both valid for whoever signed, so bundles are compared by payload and never by signature; ours
-are deterministic (RFC 6979) and carry the smaller s. The claim made by a hotkey names this key by ``spki_digest``.
+(r, s) and (r, n - s) are both valid for whoever signed, so bundles are compared by payload and never by signature;
+ours are deterministic (RFC 6979) and carry the smaller s. The claim made by a hotkey names this key by
+``spki_digest``.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """The service's own key: Ed25519, kept as an encrypted PKCS#8 file, known to clients by name and public key.
 
 Verdicts, seed statements, decisions made by the service and log checkpoints are signed with it. In statements it
-appears as an account (ed25519, SS58 prefix 42) like every other signer, so that one context fits all. Clients pin the public
-key; the name is the log's origin.
+appears as an account (ed25519, SS58 prefix 42) like every other signer, so that one context fits all. Clients pin the
+public key; the name is the log's origin.
 """
 
 from __future__ import annotations

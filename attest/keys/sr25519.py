@@ -1,9 +1,9 @@
 """sr25519: Schnorr signatures over ristretto255 with the signing context ``substrate`` (schnorrkel).
 
 Verification is strict: exact lengths, the marker bit set, and the message as it is. Wallets that sign arbitrary text
-put ``<Bytes>`` around it, and bittensor's own ``verify`` tries both forms; here one form is tried, and ``attest.envelope``
-says which. py-sr25519-bindings 0.2.4 accepts the all-zero public key (the identity of the group), for which one
-signature is valid for every message; it is refused here.
+put ``<Bytes>`` around it, and bittensor's own ``verify`` tries both forms; here one form is tried, and
+``attest.envelope`` says which. py-sr25519-bindings 0.2.4 accepts the all-zero public key (the identity of the group),
+for which one signature is valid for every message; it is refused here.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """SS58: the text form of an account (https://docs.polkadot.com/polkadot-protocol/basics/accounts/#address-formats).
 
 One account has as many addresses as there are network prefixes, so two texts may be one key: addresses are re-encoded
-to prefix 42 before any comparison. An address carries no signature scheme; the scheme must be stated beside it. Base58 is
-decoded after a length check (its arithmetic is quadratic) and must be the text that encoding gives back.
+to prefix 42 before any comparison. An address carries no signature scheme; the scheme must be stated beside it.
+Base58 is decoded after a length check (its arithmetic is quadratic) and must be the text that encoding gives back.
 """
 
 from __future__ import annotations
