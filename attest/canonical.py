@@ -104,7 +104,7 @@ def write(value: object, *, where: str = "JSON") -> bytes:
     _check_writable(value, where)
     try:
         return rfc8785.dumps(value)  # type: ignore[arg-type]  # checked above
-    except (rfc8785.CanonicalizationError, RecursionError) as error:
+    except (ValueError, RecursionError) as error:  # rfc8785 0.1.4 lets UnicodeEncodeError through for keys
         raise MalformedInput("cannot be written as canonical JSON", where=where, got=str(error)) from None
 
 
