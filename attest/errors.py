@@ -9,7 +9,7 @@ AttestError
 ├── InvalidSignature        invalid_signature        the bytes were not signed by that key
 │   └── ThresholdNotMet     threshold_not_met        fewer distinct keys signed than are needed
 ├── ContextMismatch         context_mismatch         signed for another network, subnet, competition or hotkey
-├── KeyRotated              key_rotated              the key was no longer (or not yet) its owner's at that block
+├── KeyRotated              key_rotated              the key had been handed over by that block
 ├── RotationRefused         rotation_refused         a hand-over that was not agreed by both keys, or forks, or cycles
 ├── CommitmentMismatch      commitment_mismatch      a sealed claim is opened with something else than was sealed
 ├── ContentMismatch         content_mismatch         the statement speaks of other bytes than those at hand
@@ -117,7 +117,7 @@ class ContextMismatch(AttestError):
 
 
 class KeyRotated(AttestError):
-    """The key was no longer (or not yet) its owner's at the block that matters."""
+    """The key had been handed over by the block that matters."""
 
     code = "key_rotated"
 
