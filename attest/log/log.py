@@ -146,17 +146,19 @@ class Log:
             NoteInvalid: It is not signed by this log's key, so it says nothing about the log.
             LogForked: It is signed by this log's key and is not of this tree.
         """
-        seen = open_checkpoint(raw, log=self.key)
-        with self._lock, self._storage.writing() as writer:
-            reason = self._contradiction(writer, seen)
-            if reason and not any(raw in (e.first, e.second) for e in writer.evidence()):
-                writer.add_evidence(Evidence(reason, _own_side(writer, seen.checkpoint.size), raw))
-        if reason:
-            raise LogForked(
-                reason,
-                where=self.key.name,
-                remedy="The log is frozen and both checkpoints are kept. Find out who signed the other one.",
-            )
+        tree = open_checkpoint(raw, log=self.key).checkpoint
+        with self._storage.reading() as reader:
+            reason = _contradiction(reader, tree)
+        if not reason:
+            return
+        with self._storage.writing() as writer:
+            if all(raw not in (kept.first, kept.second) for kept in writer.evidence()):
+                writer.add_evidence(Evidence(reason, _own_side(writer, tree.size), raw))
+        raise LogForked(
+            reason,
+            where=self.key.name,
+            remedy="The log is frozen and both checkpoints are kept. Find out who signed the other one.",
+        )
 
     def evidence(self) -> tuple[Evidence, ...]:
         """Why the log is frozen; empty when it is not."""
@@ -239,15 +241,16 @@ class Log:
             edge.append(leaf.leaf_hash)
         return edge
 
-    def _contradiction(self, writer: LogWriter, seen: SignedCheckpoint) -> str:
-        """Why the checkpoint cannot be of this tree; empty when it can."""
-        tree, size = seen.checkpoint, writer.size()
-        if tree.size > size:
-            return f"a checkpoint of {tree.size} leaves was signed, the log has {size}"
-        root = tree_root(tree.size, TileNodes(writer))
-        if not hmac.compare_digest(root, tree.root):
-            return f"two roots at {tree.size} leaves: {tree.root.hex()} was signed, the log has {root.hex()}"
-        return ""
+
+def _contradiction(reader: LogReader, tree: Checkpoint) -> str:
+    """Why a checkpoint of ours cannot be of this tree; empty when it can. A tree only grows, so no lock is needed."""
+    size = reader.size()
+    if tree.size > size:
+        return f"a checkpoint of {tree.size} leaves was signed, the log has {size}"
+    root = tree_root(tree.size, TileNodes(reader))
+    if not hmac.compare_digest(root, tree.root):
+        return f"two roots at {tree.size} leaves: {tree.root.hex()} was signed, the log has {root.hex()}"
+    return ""
 
 
 def _consistent_root(writer: LogWriter, edge: Edge, latest: StoredCheckpoint | None) -> bytes:
