@@ -1,0 +1,9 @@
+"""An append-only log that anyone can check: RFC 6962 tree, C2SP checkpoints, tiles and receipts."""
+
+from __future__ import annotations
+
+from .log import Log
+from .note import Checkpoint, NoteKey, open_checkpoint
+from .proof import Receipt, parse_receipt, verify_receipt
+
+__all__ = ["Checkpoint", "Log", "NoteKey", "Receipt", "open_checkpoint", "parse_receipt", "verify_receipt"]
