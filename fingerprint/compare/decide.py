@@ -166,12 +166,28 @@ def decide(evidence: Evidence, calibration: Calibration) -> Comparison:
             Relation.PARTIAL, 0.99, 1.0,
             f"{coverage:.0%} of the candidate's parameters come from the reference: {_names(evidence)}.",
         )  # fmt: skip
+    if _mostly_base(evidence):
+        return answer.say(
+            Relation.DERIVED, 0.99, 1.0,
+            "The candidate holds less than half of the reference's change: it is nearer to the base.",
+        )  # fmt: skip
     if all(c.residual <= NEGLIGIBLE for c in evidence.changes) and not _loose(evidence):
         return answer.untouched()
     merged = _merged(evidence)
     if merged is not None:
         return answer.merged(merged)
     return answer.changed()
+
+
+HALF = -0.5
+"""Coefficient on the reference's own change below which a candidate is more of the base than of the reference: the
+base itself, at -1, is nobody's copy."""
+
+
+def _mostly_base(evidence: Evidence) -> bool:
+    """Whether what distinguishes the reference from the base was mostly taken back."""
+    shares = [c.toward_base for c in evidence.changes if c.relative > 0.0]
+    return evidence.base is not None and bool(shares) and float(np.median(shares)) < HALF
 
 
 class _Answer:
