@@ -166,11 +166,6 @@ def decide(evidence: Evidence, calibration: Calibration) -> Comparison:
             Relation.PARTIAL, 0.99, 1.0,
             f"{coverage:.0%} of the candidate's parameters come from the reference: {_names(evidence)}.",
         )  # fmt: skip
-    if _mostly_base(evidence):
-        return answer.say(
-            Relation.DERIVED, 0.99, 1.0,
-            "The candidate holds less than half of the reference's change: it is nearer to the base.",
-        )  # fmt: skip
     if all(c.residual <= NEGLIGIBLE for c in evidence.changes) and not _loose(evidence):
         return answer.untouched()
     merged = _merged(evidence)
@@ -227,6 +222,8 @@ class _Answer:
 
     def untouched(self) -> Comparison:
         e = self.evidence
+        if _mostly_base(e):
+            return self._base_itself()
         names = [n for n in change_names(e) if not n.startswith(("noise", "sparse-noise", "adapter"))]
         if names and not all(n.startswith("cast:") for n in names):
             return self.say(
@@ -306,8 +303,18 @@ class _Answer:
             "Only norms or biases differ, too few numbers to tell training from noise.", transforms=names,
         )  # fmt: skip
 
+    def _base_itself(self) -> Comparison:
+        return self.say(
+            Relation.DERIVED,
+            0.99,
+            1.0,
+            "The candidate holds less than half of the reference's change: it is nearer to the base.",
+        )
+
     def _drawn(self, accusation: float, names: Sequence[str]) -> Comparison:
         e = self.evidence
+        if _mostly_base(e):
+            return self._base_itself()
         named = [n for n in names if not n.startswith(("noise", "sparse-noise"))]
         if not e.exact_gauge and total(e.changes) <= self.calibration.thresholds["equivalent"] and not named:
             undone = ", ".join(t for t in e.transforms if t in SYMMETRIES) or "a change of gauge"
