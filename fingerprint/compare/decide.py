@@ -174,6 +174,17 @@ def decide(evidence: Evidence, calibration: Calibration) -> Comparison:
     return answer.changed()
 
 
+HALF = -0.5
+"""Coefficient on the reference's own change below which a candidate is more of the base than of the reference: the
+base itself, at -1, is nobody's copy."""
+
+
+def _mostly_base(evidence: Evidence) -> bool:
+    """Whether what distinguishes the reference from the base was mostly taken back."""
+    shares = [c.toward_base for c in evidence.changes if c.relative > 0.0]
+    return evidence.base is not None and bool(shares) and float(np.median(shares)) < HALF
+
+
 class _Answer:
     """Builds the Comparison: one method for each way the order of thought can end."""
 
@@ -211,6 +222,8 @@ class _Answer:
 
     def untouched(self) -> Comparison:
         e = self.evidence
+        if _mostly_base(e):
+            return self._base_itself()
         names = [n for n in change_names(e) if not n.startswith(("noise", "sparse-noise", "adapter"))]
         if names and not all(n.startswith("cast:") for n in names):
             return self.say(
@@ -290,8 +303,18 @@ class _Answer:
             "Only norms or biases differ, too few numbers to tell training from noise.", transforms=names,
         )  # fmt: skip
 
+    def _base_itself(self) -> Comparison:
+        return self.say(
+            Relation.DERIVED,
+            0.99,
+            1.0,
+            "The candidate holds less than half of the reference's change: it is nearer to the base.",
+        )
+
     def _drawn(self, accusation: float, names: Sequence[str]) -> Comparison:
         e = self.evidence
+        if _mostly_base(e):
+            return self._base_itself()
         named = [n for n in names if not n.startswith(("noise", "sparse-noise"))]
         if not e.exact_gauge and total(e.changes) <= self.calibration.thresholds["equivalent"] and not named:
             undone = ", ".join(t for t in e.transforms if t in SYMMETRIES) or "a change of gauge"

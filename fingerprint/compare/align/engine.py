@@ -58,8 +58,6 @@ def align(candidate: Canonical, reference: Canonical) -> Alignment:
     if coverage(found, reference) > _ENOUGH:
         return found
     options = [found]
-    if _doubtful(candidate) or _doubtful(reference):
-        options.append(align_generic(candidate, reference))
     partly = coverage(found, reference) > _SOME  # names may tell lies that shapes do not show
     if (_doubtful(candidate) or partly) and reference.layout.family != GENERIC:
         cast = recast(flat(candidate), reference)
@@ -67,7 +65,15 @@ def align(candidate: Canonical, reference: Canonical) -> Alignment:
     elif _doubtful(reference) and candidate.layout.family != GENERIC:
         cast = recast(flat(reference), candidate)
         options += [align_roles(candidate, cast)] if cast is not None else []
-    return max(options, key=lambda option: sum(option.reference[s].numel() for s in option.matched))
+    best = max(options, key=_weight)
+    if coverage(best, reference) < _ENOUGH and (_doubtful(candidate) or _doubtful(reference)):
+        best = max(best, align_generic(candidate, reference), key=_weight)
+    return best
+
+
+def _weight(found: Alignment) -> int:
+    """Number of parameters matched."""
+    return sum(found.reference[s].numel() for s in found.matched)
 
 
 def _doubtful(model: Canonical) -> bool:

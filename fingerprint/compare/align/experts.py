@@ -30,6 +30,8 @@ def align_experts(candidate: Side, reference: Side, layer: int, witness: Witness
     if c.shape != r.shape or float(row_cosines(c, r).min()) > _SAME_ROUTE:
         return set()
     order = match_rows(c, r).order
+    if bool((order < 0).any()):
+        order = torch.arange(len(order))
     if _in_place(candidate, reference, layer) and float(row_cosines(c[order], r).median()) > _SAME_ROUTE:
         candidate.tensors[slot] = candidate.tensors[slot][order]
         witness.permutations[f"experts:{layer}"] = order

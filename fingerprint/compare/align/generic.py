@@ -170,6 +170,8 @@ def _in_order(c: torch.Tensor, r: torch.Tensor) -> Way:
     if chance > CLOSE - _CLEAR:
         return nothing
     ordered = _reordered(c, r)
+    if ordered is None:
+        return nothing
     score = cosine(ordered, r)
     return Way(ordered, score, "permuted:units") if score > CLOSE + _CLEAR else nothing
 
@@ -200,17 +202,21 @@ def _gate_orders(x: torch.Tensor) -> Iterator[torch.Tensor]:
                 yield torch.cat([blocks[i] for i in order])
 
 
-def _reordered(c: torch.Tensor, r: torch.Tensor) -> torch.Tensor:
-    """``c`` with rows and columns in the reference's order, as far as sorted values tell.
+def _reordered(c: torch.Tensor, r: torch.Tensor) -> torch.Tensor | None:
+    """``c`` with rows and columns in the reference's order, as far as sorted values tell; None if they tell nothing.
 
     Rows are matched by their sorted values, which no order of columns changes; then columns by their values, then
     rows again by theirs.
     """
     x, y = c.reshape(c.shape[0], -1), r.reshape(r.shape[0], -1)
     rows = match_rows(_sorted(x), _sorted(y)).order
+    if bool((rows < 0).any()):
+        return None
     columns = match_rows(x[rows].T.contiguous(), y.T.contiguous()).order
+    if bool((columns < 0).any()):
+        return None
     rows = match_rows(x[:, columns], y).order
-    return x[:, columns][rows].reshape(r.shape)
+    return None if bool((rows < 0).any()) else x[:, columns][rows].reshape(r.shape)
 
 
 def _sorted(x: torch.Tensor) -> torch.Tensor:

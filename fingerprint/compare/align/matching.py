@@ -17,6 +17,8 @@ _BLOCK = 2048
 _PROJECTED = 512
 _EXACT_FLOPS = 2e10
 _HUNGARIAN_MOST = 4096
+_WORTH_COMPLETING = 0.4
+"""Mutual neighbours below which rows are unrelated (.22 in independents); assigning the rest is cubic, for nothing."""
 
 
 @dataclass(frozen=True)
@@ -101,7 +103,7 @@ def match_rows(candidate: torch.Tensor, reference: torch.Tensor, *, complete: bo
     Args:
         candidate: (n, d).
         reference: (m, d).
-        complete: Also assign what is left after mutual nearest neighbours.
+        complete: Also assign what is left after mutual nearest neighbours, where these are not too few.
 
     Returns:
         Match over the m reference rows; if n < m, some are -1.
@@ -112,7 +114,7 @@ def match_rows(candidate: torch.Tensor, reference: torch.Tensor, *, complete: bo
     order = torch.where(mutual, to_candidate, torch.full_like(to_candidate, -1))
     used = torch.zeros(candidate.shape[0], dtype=torch.bool)
     used[order[mutual]] = True
-    if complete:
+    if complete and float(mutual.sum()) >= _WORTH_COMPLETING * min(candidate.shape[0], reference.shape[0]):
         _assign_rest(candidate, reference, order, used)
     found = order >= 0
     score = torch.zeros(reference.shape[0])

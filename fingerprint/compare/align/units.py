@@ -140,7 +140,7 @@ def _reorder(c: Block, r: Block, name: str, witness: Witness) -> set[str]:
     else:
         match = match_rows(c.key, r.key)
         witness.evidence[f"match:{name}"] = float(match.score.median())
-        if float(match.score.median()) < SAME_UNIT:
+        if float(match.score.median()) < SAME_UNIT or bool((match.order < 0).any()):
             return set()
         order = match.order
     if bool((order == torch.arange(len(order))).all()):
