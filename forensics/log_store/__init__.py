@@ -1,0 +1,8 @@
+"""The transparency log's storage in a database: SQLite or PostgreSQL, append-only inside the database itself."""
+
+from __future__ import annotations
+
+from .storage import DatabaseLog
+from .tables import prepare
+
+__all__ = ["DatabaseLog", "prepare"]
