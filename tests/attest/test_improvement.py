@@ -6,7 +6,7 @@ from fractions import Fraction
 from math import comb
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from attest.errors import MalformedInput
@@ -22,6 +22,7 @@ def scores(wins: int, losses: int, ties: int = 0) -> PairedScores:
     return PairedScores(parent=P, child=C, reveals=REVEALS, wins=wins, losses=losses, ties=ties)
 
 
+@settings(deadline=None)  # a busy machine is not a failure
 @given(st.integers(0, 60), st.integers(0, 60))
 def test_the_sign_test_is_the_binomial_tail(wins: int, losses: int) -> None:
     n = wins + losses

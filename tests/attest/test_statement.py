@@ -111,7 +111,7 @@ JUNK = (
 
 @pytest.mark.parametrize("name", EVERY)
 @given(data=st.data())
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=20, deadline=None)
 def test_whatever_is_read_is_valid_under_the_published_schema(name: str, data: st.DataObject) -> None:
     members = members_of(name)
     path = data.draw(st.sampled_from([p for p in _paths(members) if p]))

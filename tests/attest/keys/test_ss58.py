@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from attest.errors import InvalidKey
@@ -25,6 +25,7 @@ def test_addresses_of_other_networks_are_the_same_account() -> None:
     assert ss58.normalise(POLKADOT_ALICE) == ALICE == ss58.normalise(ALICE)
 
 
+@settings(deadline=None)  # a busy machine is not a failure
 @given(st.binary(min_size=32, max_size=32), st.integers(0, ss58.MAX_PREFIX))
 def test_every_prefix_is_read_back(account: bytes, prefix: int) -> None:
     address = ss58.encode(account, prefix=prefix)
@@ -32,6 +33,7 @@ def test_every_prefix_is_read_back(account: bytes, prefix: int) -> None:
     assert ss58.normalise(address) == ss58.encode(account)
 
 
+@settings(deadline=None)  # a busy machine is not a failure
 @given(st.binary(min_size=32, max_size=32), st.data())
 def test_a_mistyped_letter_is_refused_or_never_accepted_as_the_same(account: bytes, data: st.DataObject) -> None:
     address = ss58.encode(account)
@@ -65,6 +67,7 @@ def test_what_is_no_address_is_refused(address: str) -> None:
         ss58.decode(address)
 
 
+@settings(deadline=None)  # a busy machine is not a failure
 @given(st.text(max_size=70))
 def test_no_text_raises_anything_else(text: str) -> None:
     try:
