@@ -32,16 +32,17 @@ from .registry import Registry
 NEAREST = 5  # models compared for being nearest
 EARLIEST = 5  # models compared for being claimed first among those that are close
 CLOSE = 0.05  # mean squared relative distance below which a model may be a copy (noise of a fifth: .04)
-FULL_DEPTH = 3  # models compared again with weights
+FULL_NEAREST, FULL_EARLIEST = 3, 1  # models compared again with weights
 PARENTS = 8  # further known models tried as parents of a merge
+PARENT_LEAST = 0.1  # weight from which a merge is told from this parent's side; copies of parents come after them
 COINCIDE = 0.25  # of the candidate's distance: two models that differ by less cannot both be told to be parents
 _TIER: Mapping[Relation, int] = {
     Relation.MERGED: 1,
     Relation.DERIVED: 1,
     Relation.PARTIAL: 1,
+    Relation.INCONCLUSIVE: 1,  # with what is nearest undecided, descent from something farther is no answer
     Relation.SIBLING: 2,
-    Relation.INCONCLUSIVE: 3,
-    Relation.INDEPENDENT: 4,
+    Relation.INDEPENDENT: 3,
 }
 DESCENT = frozenset({Relation.IDENTICAL, Relation.EQUIVALENT, Relation.PERTURBED, Relation.DERIVED})
 
@@ -158,7 +159,7 @@ class Identifier:
 
     def _deepen(self, field: _Field, matches: list[Match]) -> list[Match]:
         """The nearest once more, with weights, where these are at hand."""
-        related = [m for m in matches if m.comparison.relation is not Relation.INDEPENDENT][:FULL_DEPTH]
+        related = _undecided(matches)
         wanted = {m.model.id: m.model for m in related}
         wanted |= {m.id: m for m in field.parents(related)}
         if field.base is not None:
@@ -263,6 +264,15 @@ class _Field:
         return self._apart(one, other) < COINCIDE * ours
 
 
+def _undecided(matches: Iterable[Match]) -> list[Match]:
+    """Matches that weights can tell more about: the nearest, and the earliest claim among the close."""
+    open_ = [m for m in matches if m.comparison.relation not in (Relation.IDENTICAL, Relation.INDEPENDENT) and m.counts]
+    near = sorted(open_, key=lambda m: (m.distance, m.model.id))
+    early = sorted((m for m in near if m.distance <= CLOSE), key=lambda m: _first(m.model))
+    chosen = {m.model.id: m for m in [*near[:FULL_NEAREST], *early[:FULL_EARLIEST]]}
+    return list(chosen.values())
+
+
 def _ordered(matches: Iterable[Match]) -> list[Match]:
     """Copies of somebody's earlier work first, by claim; then by what is nearest among descents, siblings, the rest."""
 
@@ -271,7 +281,8 @@ def _ordered(matches: Iterable[Match]) -> list[Match]:
             return (0 if match.counts else 0.5, *_first(match.model), match.distance)
         if match.comparison.relation is Relation.MERGED:
             weights = {p.digest: p.weight for p in match.comparison.parents}
-            return (_TIER[Relation.MERGED], -1 - weights.get(match.model.content_root, -1.0), match.distance)
+            if weights.get(match.model.content_root, 0.0) >= PARENT_LEAST:
+                return (_TIER[Relation.MERGED], -1.0, *_first(match.model))
         return (_TIER[match.comparison.relation], match.distance, match.model.id)
 
     return sorted(matches, key=key)
