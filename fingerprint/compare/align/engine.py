@@ -108,7 +108,7 @@ def align_roles(candidate: Canonical, reference: Canonical) -> Alignment:
     words = _basis(c, r, witness)
     unscaled = dict(c.tensors)
     scale = _provisional_scale(c, r)
-    scaled = {id(x): unscaled[s] for s, x in c.tensors.items() if x is not unscaled[s]}
+    scaled = {id(x): (x, unscaled[s]) for s, x in c.tensors.items() if x is not unscaled[s]}
     layer_map, likeness = map_layers(c, r)
     if words and max(likeness.values(), default=0.0) < SAME_LAYER:
         c.tensors, r.tensors = start
@@ -218,12 +218,15 @@ def _settle_scale(c: Side, r: Side, scale: float, witness: Witness) -> set[str]:
     return set()
 
 
-def _scale_back(c: Side, scale: float, scaled: dict[int, torch.Tensor]) -> None:
-    """Take the provisional scale back, in place; tensors that nothing else changed are the very ones that came in."""
+def _scale_back(c: Side, scale: float, scaled: dict[int, tuple[torch.Tensor, torch.Tensor]]) -> None:
+    """Take the provisional scale back, in place; tensors that nothing else changed are the very ones that came in.
+
+    ``scaled`` holds the scaled tensors beside the originals, since an identity is only good while its object lives.
+    """
     touched = {s: x for s, x in c.tensors.items() if id(x) not in scaled}
     for slot, x in c.tensors.items():
         if id(x) in scaled:
-            c.tensors[slot] = scaled[id(x)]
+            c.tensors[slot] = scaled[id(x)][1]
     changed = Side(c.layout, touched)
     rescale(changed, 1.0 / scale)
     c.tensors.update(changed.tensors)
