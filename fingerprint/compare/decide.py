@@ -238,7 +238,7 @@ class _Answer:
         return self.say(Relation.IDENTICAL, 1.0, 0.0, "Every value is the reference's; names or layout differ.")
 
     def merged(self, mix: Mix) -> Comparison:
-        parents = [Parent(d, w) for d, w in sorted(mix.parents, key=lambda p: -p[1]) if w >= MIN_WEIGHT]
+        parents = [Parent(d, w) for d, w in sorted(mix.parents, key=lambda p: -p[1]) if abs(w) >= MIN_WEIGHT]
         return self.say(
             Relation.MERGED, 1.0 - mix.residual, 1.0,
             f"A weighted sum of {len(parents)} known models reproduces the candidate up to {mix.residual:.1%}.",
@@ -273,7 +273,7 @@ class _Answer:
         """
         if self.evidence.exact_gauge:
             mean = DRAWN_STOUFFER / math.sqrt(max(self.learned.matrices, 1))
-            if all(c.kind for c in telling(self.evidence.changes)):
+            if self.evidence.depth is Depth.FULL and all(c.kind for c in telling(self.evidence.changes)):
                 mean = DRAWN_UNDONE
             return self.learned.fraction == 0.0 and self.learned.score <= math.log(max(mean, CHANCE))
         return self.learned.fraction <= STRAY_UNDONE and self.learned.score <= math.log(DRAWN_UNDONE)
@@ -286,7 +286,9 @@ class _Answer:
 
     def _adapter(self) -> float | None:
         """False-accusation probability of calling a low-rank change drawn: it points nowhere. None if unknown."""
-        gain = self.evidence.gain
+        gain, overlap = self.evidence.gain, self.evidence.overlap
+        if gain is None and overlap is not None:
+            return self.calibration.tail("overlap").below(math.log(max(*overlap, CHANCE)))
         if gain is None:
             return None
         return self.calibration.tail("gain").below(math.log(max(min(gain), 1.0)))
@@ -322,7 +324,7 @@ class _Answer:
         if _mostly_base(e):
             return self._base_itself()
         named = [n for n in names if not n.startswith(("noise", "sparse-noise"))]
-        if not e.exact_gauge and total(e.changes) <= self.calibration.thresholds["equivalent"] and not named:
+        if not e.exact_gauge and _rounding_alone(e, self.calibration.thresholds["equivalent"]) and not named:
             undone = ", ".join(t for t in e.transforms if t in SYMMETRIES) or "a change of gauge"
             return self.say(
                 Relation.EQUIVALENT, 1.0 - accusation, accusation,
@@ -368,6 +370,8 @@ class _Answer:
             }
         if e.gain is not None:
             numbers |= {"gain.inputs": e.gain[0], "gain.gradients": e.gain[1]}
+        if e.overlap is not None:
+            numbers |= {"overlap.readers": e.overlap[0], "overlap.writers": e.overlap[1]}
         if e.mix is not None:
             numbers["mix.residual"] = e.mix.residual
         return numbers
@@ -390,6 +394,22 @@ def total(changes: Sequence[SlotChange]) -> float:
     count = sum(c.numel for c in changes)
     return math.sqrt(energy / count) if count else 0.0
 
+
+def _rounding_alone(evidence: Evidence, limit: float) -> bool:
+    """Whether what is left is no more than rounding after a change of gauge: nothing where no gauge was changed."""
+    if total(evidence.changes) > limit:
+        return False
+    if evidence.depth is not Depth.SKETCH:
+        return True
+    loose = [c for c in evidence.changes if c.rounding == 0.0]
+    moved = [c for c in evidence.changes if c.rounding > 0.0]
+    return all(c.residual <= NEGLIGIBLE for c in loose) and total(moved) <= ROUNDINGS * max(
+        (c.rounding for c in moved), default=0.0
+    )
+
+
+ROUNDINGS = 2.5
+"""Several transforms round several times."""
 
 ROUNDED = 1e-6
 """False-accusation probability where every entry lies within rounding of the undone reference: no model of training
@@ -466,7 +486,7 @@ def _merged(evidence: Evidence) -> Mix | None:
     mix = evidence.mix
     if mix is None or mix.residual > MIXED:
         return None
-    return mix if sum(w >= MIN_WEIGHT for _, w in mix.parents) >= 2 else None
+    return mix if sum(abs(w) >= MIN_WEIGHT for _, w in mix.parents) >= 2 else None
 
 
 def _lost_layers(evidence: Evidence) -> bool:

@@ -25,7 +25,7 @@ QUIET_PROBES = 0.1
 PROBE_FLOOR = 1e-5
 """Directions of the probes with less than this share of the largest are left out: nothing but rounding is there."""
 
-EXACT = 5e-5
+EXACT = 1.5e-4
 """Relative size of a probe difference that float16 probes of equal units can show."""
 
 ROUNDS = 8
@@ -45,6 +45,7 @@ class Sample:
         seen: float64 (k, k) Gram matrix of the probes as noise in the candidate's stored rows meets them; empty where
             it is that of the probes.
         relative: Size of the difference over that of the probes, over all matched units.
+        energy: Squared size of the reference's probes, over the units of ``delta``.
     """
 
     delta: np.ndarray
@@ -54,6 +55,15 @@ class Sample:
     size: np.ndarray
     seen: np.ndarray
     relative: float
+    energy: float
+
+    def left(self, toward: float) -> float:
+        """Relative size of the difference without ``toward`` times the reference's own change."""
+        if self.own is None or not self.usable.any() or toward == 0.0:
+            return self.relative
+        rest = (self.delta - toward * self.own)[self.usable]
+        share = self.energy * float(self.usable.mean())
+        return float(np.sqrt((rest**2).sum() / share)) if share > 0 else self.relative
 
 
 def judge(sample: Sample, probes: np.ndarray, toward: float) -> Coherence:
@@ -70,14 +80,15 @@ def judge(sample: Sample, probes: np.ndarray, toward: float) -> Coherence:
     keep = sample.usable if sample.own is not None else np.ones(sample.delta.shape[0], dtype=bool)
     delta = sample.delta if sample.own is None else sample.delta - toward * sample.own
     delta, cosines, size = delta[keep], sample.cosines[np.ix_(keep, keep)], sample.size[keep]
-    if delta.shape[0] < LEAST_UNITS or sample.relative <= EXACT or not delta.any():
+    size_left = sample.left(toward)
+    if delta.shape[0] < LEAST_UNITS or size_left <= EXACT or not delta.any():
         return Coherence(0.0, 0.0, 0.0)
     middle = float(np.median(size))
     scales = [np.ones(size.size)]
     if middle > 0 and float(size.max()) > UNEVEN * float(size.min()):
         scales.append(size / middle)
     grams = [(probes, PROBE_FLOOR)] + ([(sample.seen, SEEN_FLOOR)] if sample.seen.size else [])
-    found = [coherence(torch.from_numpy(delta))] if sample.relative <= COARSE else []
+    found = [coherence(torch.from_numpy(delta))] if size_left <= COARSE else []
     for scale in scales:
         for gram, floor in grams:
             found += _views(delta * scale[:, None], cosines * np.outer(scale, scale), gram, floor)

@@ -112,6 +112,8 @@ class Evidence:
         base: Delta-space geometry, when a base was given.
         mix: Best combination of known models, when more than one was given.
         gain: Mean z of the deltas' gains on real inputs and on output gradients; None where it was not measured.
+        overlap: Mean z of the overlap of changes of readers and of writers in the stream they share, at sketch depth;
+            None where it was not measured.
         statistics: Further named numbers for the report.
     """
 
@@ -129,6 +131,7 @@ class Evidence:
     base: BaseGeometry | None = None
     mix: Mix | None = None
     gain: tuple[float, float] | None = None
+    overlap: tuple[float, float] | None = None
     statistics: Mapping[str, float] = field(default_factory=dict)
 
     @property

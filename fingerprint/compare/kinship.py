@@ -40,7 +40,8 @@ class LayerKin:
         cosine: Median cosine of matched probes.
         triples: RMS difference of the matched units' triples (cosines times sqrt d).
         relative: By role, size of the probe difference over that of the probes.
-        coherence: By role, of the probe difference where drawn changes are independent.
+        left: The same after a step toward or away from the base was taken out.
+        coherence: By role, of what is left, where drawn changes are independent.
         ordered: Whether matched units stand in the same order.
     """
 
@@ -50,13 +51,19 @@ class LayerKin:
     cosine: float
     triples: float
     relative: Mapping[Role, float]
+    left: Mapping[Role, float]
     coherence: Mapping[Role, Coherence]
     ordered: bool
 
     @property
-    def size(self) -> float:
-        """RMS relative change over the roles."""
+    def moved(self) -> float:
+        """RMS relative change over the roles, all of it."""
         return float(np.sqrt(np.mean([r * r for r in self.relative.values()]))) if self.relative else 0.0
+
+    @property
+    def size(self) -> float:
+        """RMS relative change over the roles, without a step along the base."""
+        return float(np.sqrt(np.mean([r * r for r in self.left.values()]))) if self.left else 0.0
 
 
 @dataclass(frozen=True)
@@ -66,7 +73,8 @@ class HeadKin:
     Attributes:
         candidate: Layer in the candidate.
         reference: Layer in the reference.
-        values: RMS difference of value-output power sums; 0 where there are none.
+        values: Median over heads of the RMS difference of value-output power sums; 0 where there are none. Single heads
+            with nearly equal eigenvalues move much more than others.
         queries: The same of query-key power sums.
         ordered: Whether matched heads stand in the same order.
     """
@@ -197,6 +205,7 @@ def _layers(
         LayerKin(
             m.candidate, m.reference, m.fraction, m.cosine, m.triples,
             {role: s.relative for role, s in m.samples.items()},
+            {role: s.left(toward) for role, s in m.samples.items()},
             {role: judge(s, gram, toward) for role, s in m.samples.items()},
             m.ordered,
         )
@@ -308,6 +317,7 @@ def _samples(
             size=a.norms[rows[known], 0 if name == "gate" and gated else (2 if name == "down" else 1)].astype(float),
             seen=a.seen.astype(np.float64) if name != "down" else np.zeros((0, 0)),
             relative=float(np.sqrt(((x - y) ** 2).sum() / energy)) if energy > 0 else 0.0,
+            energy=float((y[known] ** 2).sum()),
         )
     return found
 
@@ -360,15 +370,19 @@ def _head_kin(i: int, j: int, a: HeadInvariants, b: HeadInvariants) -> HeadKin |
     distance = ((x[:, None] - y[None]) ** 2).sum(2)
     rows, columns = linear_sum_assignment(distance)
     return HeadKin(
-        i, j, _rms(a.value_output, b.value_output, rows, columns), _rms(a.query_key, b.query_key, rows, columns),
-        bool((rows == columns).all()),
-    )  # fmt: skip
+        candidate=i,
+        reference=j,
+        values=_typical(a.value_output, b.value_output, rows, columns),
+        queries=_typical(a.query_key, b.query_key, rows, columns),
+        ordered=bool((rows == columns).all()),
+    )
 
 
-def _rms(x: np.ndarray, y: np.ndarray, rows: np.ndarray, columns: np.ndarray) -> float:
+def _typical(x: np.ndarray, y: np.ndarray, rows: np.ndarray, columns: np.ndarray) -> float:
     if x.shape != y.shape or x.shape[0] != rows.size:
         return 0.0
-    return float(np.sqrt(((x[rows].astype(np.float64) - y[columns].astype(np.float64)) ** 2).mean()))
+    difference = x[rows].astype(np.float64) - y[columns].astype(np.float64)
+    return float(np.median(np.sqrt((difference**2).mean(1))))
 
 
 def _joined(heads: HeadInvariants) -> np.ndarray:

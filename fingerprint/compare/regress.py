@@ -6,7 +6,7 @@ linear and unbiased for inner products, so the same equations hold for both (des
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -75,10 +75,11 @@ def inner(a: Arrays, b: Arrays, slots: Sequence[Slot]) -> float:
 
 
 def mixture(candidate: Arrays, known: Sequence[Arrays], slots: Sequence[Slot]) -> Mixture:
-    """Convex weights over ``known`` (all in one gauge) for ``candidate``, by non-negative least squares.
+    """Weights over ``known`` (all in one gauge) that sum to one and best reproduce ``candidate``, as few as will do.
 
     The sum-to-one constraint is eliminated by working in differences to the nearest known model, so that what is
-    fitted is delta against delta and not the common bulk of the weights.
+    fitted is delta against delta and not the common bulk of the weights. Convex weights first (non-negative least
+    squares); where they leave much, weights of any sign, as task arithmetic makes them (arXiv 2212.04089).
     """
     if len(known) < 2 or not slots:
         return Mixture((1.0,) * min(1, len(known)), 1.0)
@@ -87,9 +88,47 @@ def mixture(candidate: Arrays, known: Sequence[Arrays], slots: Sequence[Slot]) -
     nearest = int(np.argmin(np.diag(gram)))
     if gram[nearest, nearest] <= 0.0:
         return Mixture(tuple(1.0 if i == nearest else 0.0 for i in range(len(known))), 0.0)
-    weights = _simplex(gram)
-    left = max(float(weights @ gram @ weights), 0.0)
-    return Mixture(tuple(float(w) for w in weights), float(np.sqrt(left / gram[nearest, nearest])))
+    weights = _fewest(gram, _simplex)
+    if _left(gram, weights) > CONVEX:
+        signed = _fewest(gram, _affine)
+        if _left(gram, signed) < CONVEX:
+            weights = signed
+    return Mixture(tuple(float(w) for w in weights), _left(gram, weights))
+
+
+CONVEX = 0.15
+"""Remainder from which weights of any sign are tried. Rounding and light noise leave .02 to .08 of a soup."""
+
+SLACK, SLIGHT = 1.2, 0.01
+"""A model is left out of a mixture when the remainder grows by less than this factor and this much."""
+
+
+def _left(gram: np.ndarray, weights: np.ndarray) -> float:
+    """|candidate - mixture| / |candidate - nearest|."""
+    return float(np.sqrt(max(float(weights @ gram @ weights), 0.0) / float(np.diag(gram).min())))
+
+
+def _fewest(gram: np.ndarray, solve: Callable[[np.ndarray], np.ndarray]) -> np.ndarray:
+    """Weights without models that hardly help: many known models fit noise better than two."""
+    active = np.arange(gram.shape[0])
+    weights = solve(gram)
+    limit = _left(gram, weights) * SLACK + SLIGHT
+    while active.size > 1:
+        kept = np.delete(active, int(np.argmin(np.abs(weights[active]))))
+        trial = np.zeros(gram.shape[0])
+        trial[kept] = solve(gram[np.ix_(kept, kept)])
+        if _left(gram, trial) > limit:
+            break
+        active, weights = kept, trial
+    return weights
+
+
+def _affine(gram: np.ndarray) -> np.ndarray:
+    """Argmin w' G w over sum w = 1, any sign."""
+    n = gram.shape[0]
+    ridge = COLLINEAR_RIDGE * float(np.trace(gram)) / n * np.eye(n)
+    raw = np.linalg.solve(gram + ridge, np.ones(n))
+    return np.asarray(raw / raw.sum())
 
 
 def _simplex(gram: np.ndarray) -> np.ndarray:
