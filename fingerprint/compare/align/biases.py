@@ -14,7 +14,9 @@ from .alignment import Witness
 from .heads import Attention
 from .matching import relative
 
-_MOVED = 0.2
+_MOVED = 0.5
+_LEFT = 0.3
+"""What may be left of the output bias's difference; honest siblings whose norms were folded leave .5."""
 _NOT_DRIFT = 4.0
 """Optimisers move key biases by noise alone (their gradient is zero): up to 1.3 times their tiny size, measured."""
 
@@ -50,7 +52,7 @@ def _value_bias(candidate: Attention, reference: Attention) -> set[str]:
         return set()
     moved = _pushed(candidate, vc - vr)
     before, after = float((oc - our).norm()), float((oc + moved - our).norm())
-    if float((vc - vr).norm()) < _MOVED * float(vr.norm()) or after >= 0.5 * before:
+    if float((vc - vr).norm()) < _MOVED * float(vr.norm()) or after >= _LEFT * before:
         return set()
     candidate.side.tensors[slots[0]], candidate.side.tensors[slots[1]] = vr.clone(), oc + moved
     return {"shifted:biases"}

@@ -7,15 +7,12 @@ parameter that agree (units, mixings, query-key pairs, gains), or rows they were
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterator
 from dataclasses import replace
 
-import torch
-
-from fingerprint.architecture.interface import Layout, Positions, Role, Slot
+from fingerprint.architecture.interface import Layout, Positions, Role
 
 from .alignment import Alignment, Witness
+from .basis import provisional_scale, refine, scale_back, settle_scale, small_turn, undo_basis, without_basis
 from .biases import align_biases
 from .experts import align_experts, unify_experts
 from .flat import GENERIC, flat
@@ -24,24 +21,21 @@ from .groups import drop_idle, put_together, write_out
 from .head import heads_related, tie, unshift
 from .heads import SAME_HEAD, Attention, align_heads
 from .layers import SAME_LAYER, layer_numbers, map_layers, relabel, silent
-from .matching import cosine, relative
 from .mixing import align_query_key_free, align_value_output
 from .model import Canonical
-from .norms import centre_moved, fold_all, fold_moved
+from .norms import centre_moved, fold_moved
 from .outcome import outcome
 from .recast import recast
-from .residual import find_turn, refined, rescale, turn, turn_others
 from .rope import align_query_key
-from .side import RESIDUAL_COLUMNS, RESIDUAL_ROWS, TABLES, WRITERS, Side
+from .side import Side
 from .units import align_units
 from .vocabulary import match_vocabulary
 from .width import narrow
 
 _ENOUGH = 0.995
 _SOME = 0.02
-_REFINE = 0.6
-_SCALED = 0.005
-_REFINE_ROWS = 8
+_MUCH = 0.9
+_MARGIN = 0.01
 
 
 def align(candidate: Canonical, reference: Canonical) -> Alignment:
@@ -65,10 +59,17 @@ def align(candidate: Canonical, reference: Canonical) -> Alignment:
     elif _doubtful(reference) and candidate.layout.family != GENERIC:
         cast = recast(flat(reference), candidate)
         options += [align_roles(candidate, cast)] if cast is not None else []
-    best = max(options, key=_weight)
-    if coverage(best, reference) < _ENOUGH and (_doubtful(candidate) or _doubtful(reference)):
-        best = max(best, align_generic(candidate, reference), key=_weight)
+    best = _better(options, reference)
+    if coverage(best, reference) < _MUCH and (_doubtful(candidate) or _doubtful(reference)):
+        best = _better([best, align_generic(candidate, reference)], reference)
     return best
+
+
+def _better(options: list[Alignment], reference: Canonical) -> Alignment:
+    """The first that matches within a percent of what the best does."""
+    total = sum(t.numel() for t in reference.tensors.values())
+    most = max(_weight(option) for option in options)
+    return next(option for option in options if _weight(option) >= most - _MARGIN * total)
 
 
 def _weight(found: Alignment) -> int:
@@ -105,28 +106,29 @@ def align_roles(candidate: Canonical, reference: Canonical) -> Alignment:
     done |= match_vocabulary(c, r, (candidate.tokens, reference.tokens), witness)
     done |= narrow(c, r, witness)
     start = dict(c.tensors), dict(r.tensors)
-    words = _basis(c, r, witness)
+    words = undo_basis(c, r, witness)
     unscaled = dict(c.tensors)
-    scale = _provisional_scale(c, r)
+    scale = provisional_scale(c, r)
     scaled = {id(x): (x, unscaled[s]) for s, x in c.tensors.items() if x is not unscaled[s]}
     layer_map, likeness = map_layers(c, r)
     if words and max(likeness.values(), default=0.0) < SAME_LAYER:
         c.tensors, r.tensors = start
-        words, witness, scale = set(), _without_basis(witness), 1.0
+        words, witness, scale = set(), without_basis(witness), 1.0
         layer_map, likeness = map_layers(c, r)
     done |= words
     done |= _layer_words(c, r, layer_map, likeness)
     dropped = relabel(c, layer_map)
     done |= _branches(c, r, witness)
+    done |= small_turn(c, r, witness)
     if witness.rotation is not None and witness.permutations.get("residual") is None:
-        _refine(c, r, witness)
+        refine(c, r, witness)
         done |= _branches(c, r, witness)
     done |= fold_moved(c, r, witness)
     done |= centre_moved(c, r)
     done |= _biases(c, r, witness)
-    settled = _settle_scale(c, r, scale, witness)
+    settled = settle_scale(c, r, scale, witness)
     if not settled and scale != 1.0:
-        _scale_back(c, scale, scaled)
+        scale_back(c, scale, scaled)
     done |= settled
     done |= unshift(c, r, witness)
     if tied is not None and heads_related(c, r):
@@ -145,100 +147,6 @@ def _same_heads(candidate: Canonical, reference: Canonical) -> Layout:
         return candidate.layout
     dims = replace(ours, head_dim=theirs.head_dim, heads=theirs.heads, kv_heads=theirs.kv_heads)
     return replace(candidate.layout, dims=dims, rotary_dim=reference.layout.rotary_dim)
-
-
-def _basis(c: Side, r: Side, witness: Witness) -> set[str]:
-    """Find and undo a change of the residual basis, in place."""
-    found = find_turn(c, r)
-    if found is None:
-        return set()
-    done = {"rotated:residual"}
-    witness.rotation_held_out = found.held_out
-    if found.dense:
-        done |= fold_all(c, r, witness)
-        witness.rotation = found.matrix
-        witness.orthogonality = _orthogonality(found.matrix)
-    elif found.order is not None and found.signs is not None:
-        witness.permutations["residual"] = found.order
-        witness.scales["residual-signs"] = found.signs
-        witness.rotation = torch.zeros(len(found.order), len(found.order))
-        witness.rotation[found.order, torch.arange(len(found.order))] = found.signs
-    turn(c, found)
-    turn_others(c, r, found)
-    return done
-
-
-def _without_basis(witness: Witness) -> Witness:
-    """A witness that says nothing of the basis: the rotation fitted, but no layer matched under it."""
-    kept = {k: v for k, v in witness.permutations.items() if k != "residual"}
-    evidence = {**witness.evidence, "rotation:refused": witness.rotation_held_out}
-    return Witness(permutations=kept, padded_rows=witness.padded_rows, evidence=evidence)
-
-
-def _orthogonality(matrix: torch.Tensor | None) -> float:
-    if matrix is None:
-        return 0.0
-    return float((matrix.T @ matrix - torch.eye(matrix.shape[0])).abs().max())
-
-
-def _provisional_scale(c: Side, r: Side) -> float:
-    """Divide out the embedding's scale for now, in place; ``_settle_scale`` decides. 1.0 if there is none."""
-    x, y = c.get(Role.EMBED), r.get(Role.EMBED)
-    if x is None or y is None or x.shape != y.shape or not r.layout.pre_norm or cosine(x, y) < 0.5:
-        return 1.0
-    scale = float(x.norm() / y.norm().clamp_min(1e-30))
-    if abs(math.log(max(scale, 1e-30))) < _SCALED:
-        return 1.0
-    rescale(c, scale)
-    return scale
-
-
-def _settle_scale(c: Side, r: Side, scale: float, witness: Witness) -> set[str]:
-    """Keep the provisional scale if what writes to the residual stream has it and what reads from it has not."""
-    if scale == 1.0:
-        return set()
-    writers = [s for s in r.slots(*TABLES, *WRITERS) if s in c.tensors and c.tensors[s].shape == r.tensors[s].shape]
-    kept = [relative(c.tensors[s], r.tensors[s]) for s in writers]
-    back = [relative(c.tensors[s] * scale, r.tensors[s]) for s in writers]
-    logs = [math.log(max(float(c.tensors[s].norm()), 1e-30) / max(float(r.tensors[s].norm()), 1e-30)) for s in writers]
-    gates = [s for s in r.slots(Role.GATE, Role.UP) if s in c.tensors and c.tensors[s].shape == r.tensors[s].shape]
-    read = [
-        float(c.reader(s).norm() / r.reader(s).norm().clamp_min(1e-30))
-        for s in gates
-        if s.role is Role.GATE or not r.layout.gated
-    ]
-    size = abs(math.log(scale))
-    reads = abs(math.log(max(_median(read), 1e-30))) if read else 0.0
-    rest = _median([abs(x) for x in logs])
-    before, after = _mean_square(back), _mean_square(kept)
-    witness.evidence |= {"residual-scale:before": before, "residual-scale:after": after}
-    if reads < 0.5 * size and rest < 0.25 * size and (after < 0.5 * before or (size > 0.02 and after < 0.9 * before)):
-        witness.residual_scale = scale
-        return {"rescaled:residual"}
-    return set()
-
-
-def _scale_back(c: Side, scale: float, scaled: dict[int, tuple[torch.Tensor, torch.Tensor]]) -> None:
-    """Take the provisional scale back, in place; tensors that nothing else changed are the very ones that came in.
-
-    ``scaled`` holds the scaled tensors beside the originals, since an identity is only good while its object lives.
-    """
-    touched = {s: x for s, x in c.tensors.items() if id(x) not in scaled}
-    for slot, x in c.tensors.items():
-        if id(x) in scaled:
-            c.tensors[slot] = scaled[id(x)][1]
-    changed = Side(c.layout, touched)
-    rescale(changed, 1.0 / scale)
-    c.tensors.update(changed.tensors)
-
-
-def _median(values: list[float]) -> float:
-    return sorted(values)[len(values) // 2] if values else 0.0
-
-
-def _mean_square(values: list[float]) -> float:
-    finite = [v for v in values if math.isfinite(v)]
-    return (sum(v * v for v in finite) / len(finite)) ** 0.5 if finite else 0.0
 
 
 def _layer_words(c: Side, r: Side, layer_map: dict[int, int], likeness: dict[int, float]) -> set[str]:
@@ -310,31 +218,3 @@ def _biases(c: Side, r: Side, witness: Witness) -> set[str]:
         if ca.complete and ra.complete and ca.head_dim == ra.head_dim and ca.repeat == ra.repeat:
             done |= align_biases(ca, ra, witness)
     return done
-
-
-def _refine(c: Side, r: Side, witness: Witness) -> None:
-    """Fit the rotation again on everything that matches by now, in place."""
-    width = r.layout.dims.hidden or r.tensors[Slot(Role.EMBED)].shape[1]
-    found = refined(_residual_pairs(c, r, width), width)
-    turn(c, found)
-    if found.matrix is not None and witness.rotation is not None:
-        witness.rotation = witness.rotation @ found.matrix
-    witness.orthogonality = _orthogonality(witness.rotation)
-
-
-def _residual_pairs(c: Side, r: Side, width: int) -> Iterator[tuple[torch.Tensor, torch.Tensor]]:
-    """Matched matrices with residual vectors as rows, large ones thinned."""
-    for slot, y in r.tensors.items():
-        x = c.tensors.get(slot)
-        if x is None or x.shape != y.shape or x.ndim != 2:
-            continue
-        if slot.role in RESIDUAL_ROWS:
-            x, y = x.T, y.T
-        elif slot.role not in RESIDUAL_COLUMNS:
-            continue
-        if slot.role is Role.HEAD:
-            x, y = x - x.mean(dim=0), y - y.mean(dim=0)
-        step = max(1, x.shape[0] // (_REFINE_ROWS * width))
-        x, y = x[::step], y[::step]
-        if cosine(x, y) > _REFINE:
-            yield x, y

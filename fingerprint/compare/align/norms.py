@@ -15,6 +15,8 @@ from .matching import relative
 from .side import TABLES, WRITERS, Side, centre, fold, norms, readers
 from .units import AGREEMENT, ROUNDING, WORTHWHILE, agreement
 
+_EXACTLY = 1e-6
+_UNEVEN = 1e-2
 _UNIFORM = 0.2
 """A side is called folded if its gains spread less than this part of the other side's."""
 
@@ -62,7 +64,8 @@ def fold_moved(candidate: Side, reference: Side, witness: Witness) -> set[str]:
         if relative(candidate.gain(norm), reference.gain(norm)) < ROUNDING:
             continue
         before, after, agree = _judge(candidate, reference, norm)
-        if before > ROUNDING and agree > AGREEMENT and after < WORTHWHILE * before:
+        told = agree > AGREEMENT and after < WORTHWHILE * before
+        if before > ROUNDING and (told or (after < before and _flattened(candidate, reference, norm))):
             chosen.append(norm)
     if not chosen:
         return set()
@@ -111,6 +114,16 @@ def _record(candidate: Side, reference: Side, chosen: list[Slot], witness: Witne
         if float((c - r).norm()) > 0.02 * float(r.norm()):
             words.add(word(c, r))
     return words
+
+
+def _flattened(candidate: Side, reference: Side, norm: Slot) -> bool:
+    """Whether the candidate's gains are one number and the reference's are not: no training does that."""
+    return not uneven(candidate.gain(norm), _EXACTLY) and uneven(reference.gain(norm))
+
+
+def uneven(gain: torch.Tensor, least: float = _UNEVEN) -> bool:
+    """Whether gains differ among themselves by more than ``least`` of their mean size."""
+    return float(gain.std()) > least * float(gain.abs().mean())
 
 
 def _judge(candidate: Side, reference: Side, norm: Slot) -> tuple[float, float, float]:

@@ -189,3 +189,19 @@ def test_names_that_lie_are_seen_through(pair: tuple[str, str]) -> None:
     found = align(canonical(replace(copy, state=state)), canonical(victim))
     assert worst(found) < 1e-4
     assert set(found.transforms) == {"permuted:mlp", "renamed"}
+
+
+@pytest.mark.parametrize("angle", [0.003, 0.05])
+def test_a_rotation_too_small_to_see_is_undone(angle: float) -> None:
+    victim, _ = attacked(random_model("llama", 1), "fold")
+    rng = torch.Generator().manual_seed(3)
+    skew = torch.randn(HIDDEN, HIDDEN, generator=rng, dtype=torch.float64)
+    turn = torch.linalg.matrix_exp(angle * (skew - skew.T))
+    writers = ("o_proj.weight", "down_proj.weight")
+    state = {
+        name: x if x.ndim < 2 else ((turn.T @ x.double()) if name.endswith(writers) else (x.double() @ turn)).float()
+        for name, x in victim.state.items()
+    }
+    found = align(canonical(replace(victim, state=state)), canonical(random_model("llama", 1)))
+    assert worst(found) < 1e-4
+    assert set(found.transforms) == {"folded:norms", "rotated:residual"}
