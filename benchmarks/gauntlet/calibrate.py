@@ -30,7 +30,7 @@ from fingerprint.checkpoint import open_checkpoint
 from fingerprint.compare import Calibration, Depth, Source, load_calibration
 from fingerprint.compare.calibration import Tail
 from fingerprint.compare.compare import gather
-from fingerprint.compare.decide import channel_score, telling, total
+from fingerprint.compare.decide import CHANCE, channel_score, telling, total
 from fingerprint.compare.evidence import Evidence
 from fingerprint.compare.relation import Relation
 from fingerprint.scan import scan
@@ -91,6 +91,8 @@ def _add(samples: Samples, evidence: Evidence, kind: str) -> None:
         samples.setdefault(channel, []).append((score, size, kind))
     if evidence.gain is not None and "adapter" in kind:
         samples.setdefault("gain", []).append((math.log(max(min(evidence.gain), 1.0)), 0.0, kind))
+    if evidence.overlap is not None and "adapter" in kind:
+        samples.setdefault("overlap", []).append((math.log(max(*evidence.overlap, CHANCE)), 0.0, kind))
 
 
 def tail(samples: list[tuple[float, float, str]]) -> Tail | None:
