@@ -20,7 +20,7 @@ from fingerprint.errors import FingerprintError
 
 from .. import errors
 from ..errors import Exit, ForensicsError, Unavailable, UsageError
-from . import compare, demo, identify, known, migrate, replay, scan
+from . import compare, demo, identify, known, migrate, overfit, replay, scan
 from .console import emit, say
 
 DEBUG = "FORENSICS_DEBUG"
@@ -58,6 +58,7 @@ app.command("scan")(scan.scan)
 app.command("compare")(compare.compare)
 app.add_typer(known.app, name="known")
 app.command("identify")(identify.identify)
+app.command("overfit")(overfit.overfit)
 app.command("replay")(replay.replay)
 app.command("migrate")(migrate.migrate)
 app.command("demo")(demo.demo)

@@ -138,9 +138,7 @@ def _scores(session: Session, results: Results, items: list[int], reporter: str,
     order = results.item.argsort(kind="stable")
     for start in range(0, order.size, CHUNK):
         rows = order[start : start + CHUNK]
-        wanted = {
-            (items[results.item[r]], results.hotkeys[results.miner[r]]): float(results.score[r]) for r in rows
-        }
+        wanted = {(items[results.item[r]], results.hotkeys[results.miner[r]]): float(results.score[r]) for r in rows}
         kept = _kept_scores(session, {item for item, _ in wanted}, reporter)
         for (item, hotkey), score in wanted.items():
             before = kept.get((item, hotkey))
