@@ -92,8 +92,8 @@ class Field:
     def _exact(self, cells: Sequence[int]) -> tuple[Judged, Floats]:
         miners = len(self._results.hotkeys)
         p, log_e, draws = np.full(miners, np.nan), np.zeros((miners, len(LIFTS))), 0
-        for miner in range(miners):
-            tested = permutation.test([s for c in cells if (s := self._strata.get((miner, c)))], self._rng)
+        strata = [[s for c in cells if (s := self._strata.get((miner, c)))] for miner in range(miners)]
+        for miner, tested in enumerate(permutation.test_all(strata, self._rng)):
             if tested is not None:
                 p[miner], log_e[miner], draws = tested.p, tested.log_e, max(draws, tested.draws)
         how = f"sampled:{draws}" if draws else "full"

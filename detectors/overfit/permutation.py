@@ -3,8 +3,8 @@
 Under the null a miner's scores do not depend on which of the items went into the arm, so the arm's sum has the
 distribution of a random subset's sum within each stratum. For scores of 0 and 1 that is a convolution of
 hypergeometric distributions, computed in full. For other scores it is sampled, with Besag and Clifford's (1991)
-sequential p-value: honest miners cost few draws, and the p-value is valid whenever sampling stops. Scores of a stratum
-fall into at most ``LEVELS`` levels first; a permutation test is exact for any statistic, so that costs power only.
+sequential p-value: honest miners cost few draws, and the p-value is valid whenever sampling stops. Lots of one size are
+shared by all miners: a lot knows nothing of the scores, so each miner's test stays exact.
 
 The same distribution gives an e-value: exp(tilt T) over its mean under the null (for samples the soft-rank form,
 whose mean over exchangeable draws is 1), one for each lift of a fixed set, so that epochs can be multiplied.
@@ -20,9 +20,8 @@ import numpy as np
 from scipy import stats
 from scipy.special import logsumexp
 
-from .results import Bools, Floats, Ints
+from .results import Bools, Floats
 
-LEVELS: Final = 64
 DRAWS: Final = 99_999
 """Most draws for one p-value, so the smallest sampled one is 1e-5."""
 FIRST: Final = 9_999
@@ -31,48 +30,46 @@ STOP: Final = 25
 """Draws at least as high as the observed sum after which sampling may stop."""
 LIFTS: Final = (0.025, 0.05, 0.1, 0.2, 0.4)
 """Lifts that e-values bet on, in equal parts, in units of the score's range (1 for right or wrong)."""
+_CHUNK: Final = 4_000_000  # entries of a matrix of lots
 
 
 @dataclass(frozen=True, eq=False)
 class Stratum:
-    """Items that the lot could have swapped.
+    """Scores of one miner on items that the lot could have swapped.
 
     Args:
-        levels: Distinct values, ascending, shape (k,).
-        counts: How many items have each, shape (k,).
-        taken: How many of each are in the tested arm, shape (k,).
+        score: The tested arm's scores first, shape (items,).
+        arm: Items in the tested arm, at least 1 and fewer than all.
     """
 
-    levels: Floats
-    counts: Ints
-    taken: Ints
+    score: Floats
+    arm: int
 
     @property
     def sum(self) -> float:
         """The tested arm's sum."""
-        return float(self.levels @ self.taken)
+        return float(self.score[: self.arm].sum())
 
     @property
     def size(self) -> int:
         """Items in all."""
-        return int(self.counts.sum())
-
-    @property
-    def arm(self) -> int:
-        """Items in the tested arm."""
-        return int(self.taken.sum())
+        return int(self.score.size)
 
     @property
     def variance(self) -> float:
         """Variance of the arm's sum under the null."""
         n, k = self.size, self.arm
-        mean = self.levels @ self.counts / n
-        return float(k * (n - k) / n * (self.counts @ (self.levels - mean) ** 2) / max(n - 1, 1))
+        return float(k * (n - k) / n * self.score.var(ddof=1))
 
     @property
     def per_lift(self) -> float:
         """How much the arm's sum rises by a lift of 1 between the arms' means."""
         return self.arm * (self.size - self.arm) / self.size
+
+    @property
+    def binary(self) -> bool:
+        """Whether scores are right or wrong."""
+        return bool(((self.score == 0.0) | (self.score == 1.0)).all())
 
 
 @dataclass(frozen=True, eq=False)
@@ -94,75 +91,95 @@ def stratum(score: Floats, tested: Bools) -> Stratum | None:
     """Scores of one miner in one stratum; None when an arm is empty, which says nothing."""
     if tested.all() or not tested.any():
         return None
-    levels, code = np.unique(score, return_inverse=True)
-    if levels.size > LEVELS:
-        low, high = levels[0], levels[-1]
-        grid = np.minimum((LEVELS * (score - low) / (high - low)).astype(np.int64), LEVELS - 1)
-        used, code = np.unique(grid, return_inverse=True)
-        levels = low + (used + 0.5) * (high - low) / LEVELS
-    counts = np.bincount(code, minlength=levels.size)
-    return Stratum(levels, counts, np.bincount(code[tested], minlength=levels.size))
+    return Stratum(np.concatenate([score[tested], score[~tested]]), int(tested.sum()))
 
 
 def test(strata: Sequence[Stratum], rng: np.random.Generator) -> Tested | None:
-    """The test over strata together; None when there is nothing to test.
+    """The test of one miner over strata together; None when there is nothing to test."""
+    return test_all([strata], rng)[0]
+
+
+def test_all(miners: Sequence[Sequence[Stratum]], rng: np.random.Generator) -> list[Tested | None]:
+    """The test of every miner, each over its strata together; None for who has none.
 
     Strata of other scales than 0 and 1 are divided by their own standard deviation, else one would outweigh all.
     """
-    strata = [s for s in strata if s.arm and s.arm < s.size]
-    if not strata:
-        return None
-    if all(s.levels.size <= 2 and set(s.levels) <= {0.0, 1.0} for s in strata):
-        return _full(strata)
-    return _sampled([_standardised(s) for s in strata], rng)
+    found: list[Tested | None] = [None] * len(miners)
+    alike: dict[tuple[tuple[int, int], ...], list[int]] = {}
+    for index, strata in enumerate(miners):
+        if strata and all(s.binary for s in strata):
+            found[index] = _full(strata)
+        elif strata:
+            alike.setdefault(tuple((s.size, s.arm) for s in strata), []).append(index)
+    for members in alike.values():
+        scaled = [[_standardised(s) for s in miners[index]] for index in members]
+        for index, tested in zip(members, _sampled(scaled, rng), strict=True):
+            found[index] = tested
+    return found
 
 
 def _full(strata: Sequence[Stratum]) -> Tested:
     pmf, low, seen = np.ones(1), 0, 0
     for s in strata:
-        ones = int(s.counts[s.levels == 1.0].sum())
-        seen += int(s.taken[s.levels == 1.0].sum())
+        ones = int(s.score.sum())
+        seen += int(s.sum)
         least, most = max(0, s.arm + ones - s.size), min(s.arm, ones)
         support = np.arange(least, most + 1)
         pmf = np.convolve(pmf, stats.hypergeom.pmf(support, s.size, ones, s.arm))
         low += least
     support = low + np.arange(pmf.size)
-    p = float(pmf[support >= seen].sum())
+    # All of the distribution is 1, not the sum of its rounded parts.
+    p = 1.0 if seen == low else float(pmf[support >= seen].sum())
     with np.errstate(divide="ignore"):
-        log_pmf = np.log(pmf)
+        log_pmf = np.log(pmf / pmf.sum())
     log_e = np.array([t * seen - float(logsumexp(t * support + log_pmf)) for t in _tilts(strata, 1.0)])
     return Tested(min(1.0, max(p, 1e-300)), log_e, 0)
 
 
-def _sampled(strata: Sequence[Stratum], rng: np.random.Generator) -> Tested:
-    observed = sum(s.sum for s in strata)
-    slack = 1e-9 * max(1.0, abs(observed))  # equal sums added in another order are equal
-    draws = _draw(strata, FIRST, rng)
-    p, done = _sequential(draws >= observed - slack)
+def _sampled(miners: Sequence[Sequence[Stratum]], rng: np.random.Generator) -> list[Tested]:
+    """Miners whose strata have the same sizes, so that they can share lots."""
+    observed = np.array([sum(s.sum for s in strata) for strata in miners])
+    enough = observed - 1e-9 * np.maximum(1.0, np.abs(observed))  # equal sums in another order are equal
+    draws = _draw(miners, FIRST, rng)
+    log_e = [_soft_rank(strata, draws[:, i], observed[i]) for i, strata in enumerate(miners)]
+    reached = [draws[:, i] >= enough[i] for i in range(len(miners))]
+    open_ = [i for i in range(len(miners)) if reached[i].sum() < STOP]
+    while open_ and reached[open_[0]].size < DRAWS:
+        more = _draw([miners[i] for i in open_], FIRST + 1, rng)
+        for column, i in enumerate(open_):
+            reached[i] = np.append(reached[i], more[:, column] >= enough[i])[:DRAWS]
+        open_ = [i for i in open_ if reached[i].sum() < STOP]
+    return [Tested(_sequential(hit), e, int(hit.size)) for hit, e in zip(reached, log_e, strict=True)]
+
+
+def _soft_rank(strata: Sequence[Stratum], draws: Floats, observed: float) -> Floats:
     log_e = []
-    for tilt in _tilts(strata, float(np.mean([s.levels[-1] - s.levels[0] for s in strata]))):
+    for tilt in _tilts(strata, float(np.mean([np.ptp(s.score) for s in strata]))):
         mean = float(logsumexp(tilt * np.append(draws, observed))) - np.log(draws.size + 1)
         log_e.append(tilt * observed - mean)
-    reached = draws >= observed - slack
-    while not done and reached.size < DRAWS:
-        more = _draw(strata, min(FIRST + 1, DRAWS - reached.size), rng)
-        reached = np.append(reached, more >= observed - slack)
-        p, done = _sequential(reached)
-    return Tested(p, np.array(log_e), int(reached.size))
+    return np.array(log_e)
 
 
-def _sequential(reached: Bools) -> tuple[float, bool]:
-    """Besag and Clifford's p-value, and whether sampling may stop."""
+def _sequential(reached: Bools) -> float:
+    """Besag and Clifford's p-value."""
     hits = np.flatnonzero(reached)
     if hits.size >= STOP:
-        return STOP / float(hits[STOP - 1] + 1), True
-    return (hits.size + 1) / (reached.size + 1), False
+        return STOP / float(hits[STOP - 1] + 1)
+    return float((hits.size + 1) / (reached.size + 1))
 
 
-def _draw(strata: Sequence[Stratum], size: int, rng: np.random.Generator) -> Floats:
-    total = np.zeros(size)
-    for s in strata:
-        total += rng.multivariate_hypergeometric(s.counts, s.arm, size=size) @ s.levels
+def _draw(miners: Sequence[Sequence[Stratum]], size: int, rng: np.random.Generator) -> Floats:
+    """Sums of random arms of the same sizes, shape (size, miners)."""
+    total = np.zeros((size, len(miners)))
+    for place, like in enumerate(miners[0]):
+        scores = np.column_stack([strata[place].score for strata in miners])
+        step = max(1, _CHUNK // like.size)
+        for start in range(0, size, step):
+            rows = min(step, size - start)
+            chosen = rng.random((rows, like.size)).argpartition(like.arm - 1, axis=1)[:, : like.arm]
+            lots = np.zeros((rows, like.size))
+            np.put_along_axis(lots, chosen, 1.0, axis=1)
+            total[start : start + rows] += lots @ scores
     return total
 
 
@@ -174,6 +191,4 @@ def _tilts(strata: Sequence[Stratum], span: float) -> list[float]:
 
 
 def _standardised(s: Stratum) -> Stratum:
-    mean = s.levels @ s.counts / s.size
-    deviation = float(np.sqrt(s.counts @ (s.levels - mean) ** 2 / s.size))
-    return Stratum((s.levels - mean) / (deviation or 1.0), s.counts, s.taken)
+    return Stratum((s.score - s.score.mean()) / (float(s.score.std()) or 1.0), s.arm)
