@@ -25,6 +25,8 @@ from .results import NOBODY, Bools, Floats, Ints, Results
 
 DRAWS: Final = 19_999
 CHUNK: Final = 2_000
+UNLIKELY: Final = 250
+"""Lots as good as the observed one in the draws so far, by both statistics, after which no more are drawn."""
 SHIFTS: Final = (1.0, 2.0, 4.0)
 """Excess of an informed unit that the likelihood bets on, in standard errors."""
 FEW: Final = 0.05
@@ -157,12 +159,15 @@ def _lot(board: _Board, validator: int, named: Sequence[int], rng: np.random.Gen
     cell, mine = board.cell[kept], (board.validator[kept] == validator).astype(float)
     scale = _scale(residual, answered)
     seen = _statistics(residual, answered, mine[:, None], scale, board.suspects)
-    reached = np.zeros(2)
+    reached, drawn = np.zeros(2), 0
     for start in range(0, DRAWS, CHUNK):
         lots = _draw(cell, mine, min(CHUNK, DRAWS - start), rng)
         again = _statistics(residual, answered, lots, scale, board.suspects)
         reached += (again >= seen - 1e-9).sum(axis=1)
-    p = (reached + 1) / (DRAWS + 1)
+        drawn += lots.shape[1]
+        if reached.min() >= UNLIKELY:
+            break
+    p = (reached + 1) / (drawn + 1)
     ratio = float(seen[0, 0])
     if not board.suspects.any():
         return float(p[0]), ratio

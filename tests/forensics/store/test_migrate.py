@@ -9,6 +9,7 @@ from alembic.migration import MigrationContext
 from alembic.script import ScriptDirectory
 from sqlalchemy import inspect, text
 
+import forensics.results.tables  # noqa: F401 - its tables belong to the schema
 from forensics.errors import StoreUnavailable
 from forensics.store import migrate
 from forensics.store.engine import connect

@@ -1,0 +1,65 @@
+from __future__ import annotations
+
+import pyarrow
+import pyarrow.parquet
+import pytest
+
+from forensics import tables
+from forensics.errors import BadInput, Unavailable
+from forensics.tables import open_table
+
+
+def read(path, required=("a", "b"), optional=("c",)):
+    return [(line.number, line.cells) for line in open_table(path, required=required, optional=optional).lines()]
+
+
+def write(tmp_path, data):
+    path = tmp_path / "table.csv"
+    path.write_bytes(data if isinstance(data, bytes) else data.encode())
+    return path
+
+
+def test_columns_come_in_the_order_asked_for_whatever_the_files(tmp_path):
+    path = write(tmp_path, '\ufeffb, x ,a\n1,2,3\n\n4,5," 6 "\n')
+    assert read(path) == [(2, ("3", "1", "")), (4, ("6", "4", ""))]
+    table = open_table(path, required=("a",), optional=("c",))
+    assert (table.unknown, table.absent) == (("b", "x"), ("c",))
+
+
+def test_parquet_says_the_same_as_csv(tmp_path):
+    path = tmp_path / "table.parquet"
+    columns = {"a": [1, 2], "b": [True, False], "c": ["x", None]}
+    pyarrow.parquet.write_table(pyarrow.table(columns), path)
+    assert read(path) == [(2, ("1", "True", "x")), (3, ("2", "False", ""))]
+
+
+@pytest.mark.parametrize(
+    ("data", "message"),
+    [
+        ("", "missing: a, b"),
+        ("a\n1\n", "missing: b, got a, expected a,b"),
+        ("a,b,a\n1,2,3\n", "comes twice, got a"),
+        ("a,b\n1,2\n1,2,3\n", "line 3: wrong number of cells, got 3, expected 2"),
+        ("a,b\n1\n", "line 2: wrong number of cells, got 1"),
+        ('a,b\n1,"2\n', "not CSV"),
+        ("a,b\n1," + "9" * 20_000 + "\n", "line 2: a cell is too long"),
+        (b"a,b\n1,\xff\n", "not UTF-8, got byte 0xff"),
+        (b"PAR1 and nothing else", "not a Parquet file"),
+    ],
+)
+def test_what_is_wrong_is_said_with_its_line(tmp_path, data, message):
+    with pytest.raises(BadInput, match=message):
+        read(write(tmp_path, data))
+
+
+def test_a_file_that_is_not_there_is_unavailable_and_a_folder_no_table(tmp_path):
+    with pytest.raises(Unavailable):
+        read(tmp_path / "none.csv")
+    with pytest.raises(BadInput, match="folder"):
+        read(tmp_path)
+
+
+def test_too_large_is_refused_before_it_is_read(tmp_path, monkeypatch):
+    monkeypatch.setattr(tables, "MAX_BYTES", 4)
+    with pytest.raises(BadInput, match="too large"):
+        read(write(tmp_path, "a,b\n1,2\n"))
