@@ -18,6 +18,10 @@ from .arms import FRESH, Arms
 from .results import Floats, Ints
 from .robust import fit, spread
 
+FEWEST_FOR_SHAPE = 60
+"""Units below which spread is taken to be the same at all abilities."""
+SHAPE = (0.7, 1.5)
+"""Bounds of a miner's spread over the typical one."""
 TINIEST = 1e-300
 """p-values are never 0: nothing here is impossible under the null."""
 
@@ -60,11 +64,23 @@ def calibrated(arms: Arms, units: Ints, cells: Sequence[int]) -> Judged:
     of_units = of_units[np.isfinite(of_units)]
     if of_units.size == 0:
         return Judged(lift, error, np.full(lift.shape, np.nan), "calibrated/none")
-    scale = np.maximum(error, spread(of_units))
+    fresh = (share * np.where(usable, np.nan_to_num(arms.mean[FRESH][:, cells]), 0.0)).sum(axis=1)
+    scale = np.maximum(error, spread(of_units) * _shape(fresh, lift, units))
     p = np.full(lift.shape, np.nan)
     p[known] = np.maximum(stats.t.sf(lift[known] / scale[known], max(freedom, 1)), TINIEST)
     null = f"calibrated/curve:bisquare,units={of_units.size},scale=max(se,mad),tail=t{freedom}"
     return Judged(lift, scale, p, null)
+
+
+def _shape(fresh: Floats, lift: Floats, units: Ints) -> Floats:
+    """How spread depends on ability, around 1: harder items move those most who were neither sure nor lost."""
+    x, y = per_unit(fresh[:, None], units)[:, 0], per_unit(lift[:, None], units)[:, 0]
+    known = np.isfinite(x) & np.isfinite(y)
+    curve = fit(x[known], np.abs(y[known])) if known.sum() >= FEWEST_FOR_SHAPE else None
+    if curve is None:
+        return np.ones_like(fresh)
+    typical = float(np.median(curve.at(x[known])))
+    return np.asarray(np.clip(curve.at(fresh) / max(typical, 1e-12), *SHAPE))
 
 
 def per_unit(values: Floats, units: Ints) -> Floats:

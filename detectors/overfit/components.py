@@ -98,7 +98,9 @@ class Field:
                 p[miner], log_e[miner], draws = tested.p, tested.log_e, max(draws, tested.draws)
         how = f"sampled:{draws}" if draws else "full"
         lift, error = self._difference(cells)
-        return Judged(lift, error, p, f"permutation/exposure:randomised,strata=epoch+environment,{how}"), log_e
+        return Judged(
+            lift, error, p, f"permutation/exposure:randomised,strata=epoch+environment+difficulty,{how}"
+        ), log_e
 
     def _difference(self, cells: Sequence[int]) -> tuple[Floats, Floats]:
         """Weighted difference of arms and its standard error, item sampling included."""

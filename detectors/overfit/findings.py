@@ -16,11 +16,11 @@ from ..evidence import Document, Exculpation, Finding, Kind, Party, decimal, dig
 from ..evidence.finding import log10_capped
 from .report import DETECTOR, INTERVAL, Exposure, MinerReport, Status
 from .results import NOBODY, Results
-from .tracer import DRAWS, Told, Traced
+from .tracer import Told, Traced
 
 SMALL = 0.02
 """A lift whose interval reaches below this changes few rankings."""
-TRACER_NULL = "permutation/tracers:lot,strata=epoch+environment"
+TRACER_NULL = "permutation/tracers:lot,strata=epoch+environment,sampled"
 
 
 def findings_of(
@@ -115,7 +115,7 @@ def _leak(traced: Traced, evidence: str) -> Finding:
         object=None,
         log10_likelihood_ratio=log10_capped(traced.log_likelihood_ratio),
         p_value=traced.p,
-        null=f"{TRACER_NULL},sampled:{DRAWS}",
+        null=TRACER_NULL,
         evidence=evidence,
         measured={"items": traced.items, "lift": traced.lift, "adjusted_p": traced.adjusted, "told": told},
         exculpatory=(

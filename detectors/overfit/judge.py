@@ -26,6 +26,7 @@ from .findings import findings_of
 from .members import miner_reports
 from .report import Exposure, Report
 from .results import Bools, Floats, Results
+from .strata import by_difficulty
 from .tracer import trace
 
 LEVEL: Final = 0.01
@@ -73,7 +74,7 @@ def judge(
         raise MalformedFacts("not a level", where="level", got=level, expected="(0, 0.5]")
     digest = results.digest()
     results, arms = _periods(results, exposure)
-    field = Field(results, arms, exposure, rng)
+    field = field_of(results, arms, exposure, rng)
     look = field.look()
     sequential = len(field.epochs) > 1 and not once
     process = field.sequence() if field.epochs else None
@@ -93,6 +94,14 @@ def judge(
         findings=found,
         evidence=evidence,
     )
+
+
+def field_of(results: Results, arms: Arms, exposure: Exposure, rng: np.random.Generator) -> Field:
+    """What can be tested: by lot within groups of like difficulty, by calendar in whole cells."""
+    if exposure is Exposure.RANDOMISED:
+        grouped = by_difficulty(results)
+        return Field(grouped, arms_of(grouped), exposure, rng)
+    return Field(results, arms, exposure, rng)
 
 
 def decide(results: Results, look: Components, process: Process | None, *, level: float, sequential: bool) -> Decision:

@@ -17,10 +17,9 @@ from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
-from scipy import stats
-from scipy.special import logsumexp
+from scipy.special import gammaln, logsumexp
 
-from .results import Bools, Floats
+from .results import Bools, Floats, Ints
 
 DRAWS: Final = 99_999
 """Most draws for one p-value, so the smallest sampled one is 1e-5."""
@@ -124,8 +123,7 @@ def _full(strata: Sequence[Stratum]) -> Tested:
         ones = int(s.score.sum())
         seen += int(s.sum)
         least, most = max(0, s.arm + ones - s.size), min(s.arm, ones)
-        support = np.arange(least, most + 1)
-        pmf = np.convolve(pmf, stats.hypergeom.pmf(support, s.size, ones, s.arm))
+        pmf = np.convolve(pmf, _hypergeometric(np.arange(least, most + 1), s.size, ones, s.arm))
         low += least
     support = low + np.arange(pmf.size)
     # All of the distribution is 1, not the sum of its rounded parts.
@@ -134,6 +132,16 @@ def _full(strata: Sequence[Stratum]) -> Tested:
         log_pmf = np.log(pmf / pmf.sum())
     log_e = np.array([t * seen - float(logsumexp(t * support + log_pmf)) for t in _tilts(strata, 1.0)])
     return Tested(min(1.0, max(p, 1e-300)), log_e, 0)
+
+
+def _hypergeometric(hits: Ints, size: int, ones: int, arm: int) -> Floats:
+    """P(``hits`` of the arm's items are ones); scipy's own takes a hundred times as long to start."""
+    log = _choose(ones, hits) + _choose(size - ones, arm - hits) - _choose(size, arm)
+    return np.asarray(np.exp(log))
+
+
+def _choose(n: int, k: Ints | int) -> Floats:
+    return np.asarray(gammaln(n + 1.0) - gammaln(np.asarray(k) + 1.0) - gammaln(n - np.asarray(k) + 1.0))
 
 
 def _sampled(miners: Sequence[Sequence[Stratum]], rng: np.random.Generator) -> list[Tested]:

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final
 
 import numpy as np
@@ -23,10 +23,9 @@ from ..multiplicity import holm
 from . import permutation
 from .results import NOBODY, Bools, Floats, Ints, Results
 
-DRAWS: Final = 19_999
-CHUNK: Final = 2_000
-UNLIKELY: Final = 250
-"""Lots as good as the observed one in the draws so far, by both statistics, after which no more are drawn."""
+DRAWS: Final = 4_999
+"""Fewest lots drawn again; more where many validators or a low level ask for smaller p-values."""
+CHUNK: Final = 1_000
 SHIFTS: Final = (1.0, 2.0, 4.0)
 """Excess of an informed unit that the likelihood bets on, in standard errors."""
 FEW: Final = 0.05
@@ -107,8 +106,10 @@ def trace(
     open_ = list(range(len(results.validators)))
     named: list[int] = []
     outcome: dict[int, tuple[float, float, float]] = {}
+    draws = max(DRAWS, math.ceil(8 * len(open_) / level))
     while len(open_) > 1:
-        tests = {v: _lot(board, v, named, rng) for v in open_}
+        step = _Round(board, tuple(named), draws, rng)
+        tests = {v: step.test(v) for v in open_}
         adjusted = holm([tests[v][0] for v in open_])
         for v, value in zip(open_, adjusted, strict=True):
             outcome[v] = (*tests[v], float(value))
@@ -152,26 +153,41 @@ def _board(results: Results, suspects: Collection[int]) -> _Board:
     return _Board(residual, answered, results.item_cell[tracers], results.item_validator[tracers], chosen)
 
 
-def _lot(board: _Board, validator: int, named: Sequence[int], rng: np.random.Generator) -> tuple[float, float]:
-    """p-value of the lot, and the log likelihood ratio that some units were told."""
-    kept = ~np.isin(board.validator, named)
-    residual, answered = board.residual[:, kept], board.answered[:, kept]
-    cell, mine = board.cell[kept], (board.validator[kept] == validator).astype(float)
-    scale = _scale(residual, answered)
-    seen = _statistics(residual, answered, mine[:, None], scale, board.suspects)
-    reached, drawn = np.zeros(2), 0
-    for start in range(0, DRAWS, CHUNK):
-        lots = _draw(cell, mine, min(CHUNK, DRAWS - start), rng)
-        again = _statistics(residual, answered, lots, scale, board.suspects)
-        reached += (again >= seen - 1e-9).sum(axis=1)
-        drawn += lots.shape[1]
-        if reached.min() >= UNLIKELY:
-            break
-    p = (reached + 1) / (drawn + 1)
-    ratio = float(seen[0, 0])
-    if not board.suspects.any():
-        return float(p[0]), ratio
-    return float(min(1.0, 2 * p.min())), max(ratio, float(seen[1, 0]))
+@dataclass
+class _Round:
+    """The tests of one step: validators that hold equally many items of each cell share their lots.
+
+    Args:
+        board: All tracers.
+        named: Validators whose tracers are left out.
+        draws: Lots drawn again.
+        rng: For these.
+    """
+
+    board: _Board
+    named: Sequence[int]
+    draws: int
+    rng: np.random.Generator
+    nulls: dict[tuple[int, ...], Floats] = field(default_factory=dict)
+
+    def test(self, validator: int) -> tuple[float, float]:
+        """p-value of the lot, and the log likelihood ratio that some units were told."""
+        kept = ~np.isin(self.board.validator, self.named)
+        residual, answered = self.board.residual[:, kept], self.board.answered[:, kept]
+        cell, mine = self.board.cell[kept], (self.board.validator[kept] == validator).astype(float)
+        scale, suspects = _scale(residual, answered), self.board.suspects
+        seen = _statistics(residual, answered, mine[:, None], scale, suspects)
+        held = tuple(int(mine[cell == c].sum()) for c in np.unique(cell))
+        if held not in self.nulls:
+            again = []
+            for start in range(0, self.draws, CHUNK):
+                lots = _draw(cell, mine, min(CHUNK, self.draws - start), self.rng)
+                again.append(_statistics(residual, answered, lots, scale, suspects))
+            self.nulls[held] = np.hstack(again)
+        p = ((self.nulls[held] >= seen - 1e-9).sum(axis=1) + 1) / (self.draws + 1)
+        if not suspects.any():
+            return float(p[0]), float(seen[0, 0])
+        return float(min(1.0, 2 * p.min())), float(seen.max())
 
 
 def _draw(cell: Ints, mine: Floats, size: int, rng: np.random.Generator) -> Floats:

@@ -1,0 +1,1 @@
+"""How often the overfit detector finds cheats and leaks, and how often it accuses the honest, in simulated fields."""
