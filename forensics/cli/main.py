@@ -16,6 +16,7 @@ from typing import Annotated, cast
 
 import typer
 
+from attest.errors import AttestError
 from fingerprint.errors import FingerprintError
 
 from .. import errors
@@ -73,7 +74,7 @@ def main(arguments: list[str] | None = None) -> int:
         return code
     except typer.Exit as done:  # --help
         return done.exit_code
-    except (ForensicsError, FingerprintError) as error:
+    except (ForensicsError, FingerprintError, AttestError) as error:
         return _report(error, as_json=as_json)
     except _CLICK_ERROR as error:
         if type(error).__name__ == "NoArgsIsHelpError":
@@ -110,7 +111,7 @@ def run() -> None:
     sys.exit(main())
 
 
-def _report(error: ForensicsError | FingerprintError, *, as_json: bool) -> int:
+def _report(error: ForensicsError | FingerprintError | AttestError, *, as_json: bool) -> int:
     try:
         say(f"error: {error}")
         if as_json:
