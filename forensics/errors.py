@@ -11,7 +11,8 @@ ForensicsError
     └── StoreUnavailable   database or blobs cannot be read or written (locked, full, absent, older schema)
 
 ``fingerprint.errors`` and ``attest.errors`` map onto the same codes: absent files are exit 4, everything else in both
-trees is exit 3. Each error carries what, where, got, expected and remedy, so that it can be acted on as text and as JSON.
+trees is exit 3. Each error carries what, where, got, expected and remedy, so that it can be acted on as text and as
+JSON.
 """
 
 from __future__ import annotations

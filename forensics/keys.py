@@ -114,12 +114,16 @@ class Keys:
     def _get(self, name: str, make: Callable[[], bytes], *, mode: int = 0o600) -> bytes:
         path = self._folder / name
         if not path.exists():
-            _link(path, make(), mode)
+            put_new(path, make(), mode)
         return _read(path, mode=mode)
 
 
-def _link(path: Path, data: bytes, mode: int) -> None:
-    """Put a new file in place, unless somebody was faster; it is never half there."""
+def put_new(path: Path, data: bytes, mode: int) -> None:
+    """Put a new file in place, unless somebody was faster; it is never half there.
+
+    Raises:
+        StoreUnavailable: It cannot be written.
+    """
     temporary = path.with_name(f".{path.name}-{secrets.token_hex(6)}")
     try:
         path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
@@ -132,7 +136,10 @@ def _link(path: Path, data: bytes, mode: int) -> None:
             os.link(temporary, path)
     except OSError as error:
         raise StoreUnavailable(
-            "cannot make a key", where=str(path), got=error.strerror or str(error), remedy="Check the folder's permissions."
+            "cannot write a key",
+            where=str(path),
+            got=error.strerror or str(error),
+            remedy="Check the folder's permissions.",
         ) from None
     finally:
         with suppress(OSError):

@@ -31,7 +31,7 @@ def to_pem(entropy: bytes, *, password: bytes | None) -> bytes:
 
     Args:
         entropy: 32 bytes.
-        password: Encrypts the file; without one the file's permissions are all that protects it, and the caller says so.
+        password: Encrypts the file; without one the file's permissions are all that protects it.
 
     Raises:
         InvalidKey: The entropy is not 32 bytes, or the password is too short to be one.

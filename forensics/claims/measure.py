@@ -170,5 +170,3 @@ def _with_fingerprint(
 
 def _is_digest(value: object) -> bool:
     return isinstance(value, str) and len(value) == 64 and not set(value) - set("0123456789abcdef")
-
-
