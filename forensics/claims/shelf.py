@@ -6,8 +6,11 @@ in it may be published; nonces of sealed claims are kept under the home until th
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from hashlib import sha256
 from pathlib import Path
+
+from attest import envelope as dsse
+from attest.errors import AttestError
 
 from ..errors import Unavailable
 
@@ -19,8 +22,6 @@ HINTS = "hints.json"
 FINGERPRINT = "model.fp"
 READ_LIMIT = 64 << 20
 
-Write = Callable[[Path, bytes], None]
-
 
 def shelf(model: Path) -> Path:
     """Where what is claimed of a model lies."""
@@ -31,6 +32,31 @@ def shelf(model: Path) -> Path:
 def receipt_of(statement: Path) -> Path:
     """Where the receipt of a statement file lies."""
     return statement.with_suffix(".tlog-proof")
+
+
+def set_aside(statement: Path, *, keep: str) -> None:
+    """Give an older statement and its receipt a name of their own, unless its payload has the digest ``keep``.
+
+    A receipt is evidence, also of a claim that was made again since.
+
+    Raises:
+        Unavailable: It cannot be renamed.
+    """
+    before = read_if(statement)
+    if before is None:
+        return
+    try:
+        digest = dsse.read(before).digest
+    except AttestError:
+        digest = "sha256:" + sha256(before).hexdigest()
+    if digest == keep:
+        return
+    try:
+        for file in (statement, receipt_of(statement)):
+            if file.exists():
+                file.rename(file.with_name(f"{statement.stem}-{digest[7:23]}{file.suffix}"))
+    except OSError as error:
+        raise Unavailable("cannot set an older claim aside", where=str(statement), got=error.strerror or "") from None
 
 
 def make(folder: Path) -> Path:

@@ -21,7 +21,7 @@ from fingerprint.errors import FingerprintError
 
 from .. import errors
 from ..errors import Exit, ForensicsError, Unavailable, UsageError
-from . import compare, demo, identify, known, migrate, replay, scan
+from . import attest, compare, demo, identify, known, log, migrate, replay, scan, serve, verify
 from .console import emit, say
 
 DEBUG = "FORENSICS_DEBUG"
@@ -60,6 +60,10 @@ app.command("compare")(compare.compare)
 app.add_typer(known.app, name="known")
 app.command("identify")(identify.identify)
 app.command("replay")(replay.replay)
+app.add_typer(attest.app, name="attest")
+app.command("verify")(verify.verify)
+app.add_typer(log.app, name="log")
+app.command("serve")(serve.serve)
 app.command("migrate")(migrate.migrate)
 app.command("demo")(demo.demo)
 
