@@ -10,8 +10,9 @@ ForensicsError
 └── Unavailable            nothing wrong with the input; try again or elsewhere        (exit 4)
     └── StoreUnavailable   database or blobs cannot be read or written (locked, full, absent, older schema)
 
-``fingerprint.errors`` maps onto the same codes: absent files are exit 4, everything else there is exit 3. Each error
-carries what, where, got, expected and remedy, so that it can be acted on as text and as JSON.
+``fingerprint.errors`` and ``attest.errors`` map onto the same codes: absent files are exit 4, everything else in both
+trees is exit 3. Each error carries what, where, got, expected and remedy, so that it can be acted on as text and as
+JSON.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from __future__ import annotations
 from enum import IntEnum
 from typing import Any
 
+from attest.errors import AttestError
 from fingerprint.errors import CheckpointUnavailable, FingerprintError
 
 
@@ -92,17 +94,22 @@ class StoreUnavailable(Unavailable):
 
 
 def exit_code(error: Exception) -> Exit:
-    """The contract's exit code for any error of both trees."""
+    """The contract's exit code for any error of the three trees."""
     if isinstance(error, ForensicsError):
         return error.exit
     return Exit.UNAVAILABLE if isinstance(error, CheckpointUnavailable) else Exit.BAD_INPUT
 
 
-def document(error: ForensicsError | FingerprintError) -> dict[str, Any]:
+def code_of(error: Exception) -> str:
+    """Its stable name: ``StoreCorrupt`` is ``store_corrupt``, and what ``attest`` refuses brings a code along."""
+    return error.code if isinstance(error, AttestError) else _code(type(error).__name__)
+
+
+def document(error: ForensicsError | FingerprintError | AttestError) -> dict[str, Any]:
     """The JSON document an error becomes under ``--json``."""
     return {
         "error": {
-            "code": _code(type(error).__name__),
+            "code": code_of(error),
             "message": str(error),
             "where": error.where,
             "got": str(error.got),

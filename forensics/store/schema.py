@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from . import epochs, tables
+from . import attestation, epochs, tables
 
 METADATA = tables.Base.metadata
-TABLES = (tables, epochs)
+TABLES = (tables, attestation, epochs)
