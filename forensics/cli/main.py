@@ -21,7 +21,7 @@ from fingerprint.errors import FingerprintError
 
 from .. import errors
 from ..errors import Exit, ForensicsError, Unavailable, UsageError
-from . import attest, compare, demo, identify, known, log, migrate, replay, scan, serve, verify
+from . import attest, compare, demo, identify, known, log, migrate, replay, scan, seeds, serve, verify
 from .console import emit, say
 
 DEBUG = "FORENSICS_DEBUG"
@@ -63,6 +63,7 @@ app.command("replay")(replay.replay)
 app.add_typer(attest.app, name="attest")
 app.command("verify")(verify.verify)
 app.add_typer(log.app, name="log")
+app.add_typer(seeds.app, name="seeds")
 app.command("serve")(serve.serve)
 app.command("migrate")(migrate.migrate)
 app.command("demo")(demo.demo)

@@ -12,17 +12,9 @@ from attest.seeds.derive import Context
 from attest.seeds.epoch_file import Stamp
 from attest.seeds.plan import Plan
 
+from ..place import Place
 from ..store.epochs import EpochRow
 from .machine import State
-
-
-@dataclass(frozen=True)
-class Contest:
-    """Whose epochs they are: chain (``0x`` and 64 hex digits), subnet, competition."""
-
-    genesis: str
-    netuid: int
-    competition: str
 
 
 @dataclass(frozen=True)
@@ -30,7 +22,7 @@ class Epoch:
     """One epoch; ``sealed`` is the only trace of its secret until the reveal."""
 
     id: int
-    contest: Contest
+    contest: Place
     number: int
     state: State
     plan: Plan
@@ -55,7 +47,7 @@ class Epoch:
         )
 
 
-def context(contest: Contest, number: int, plan: Plan, generator: str, *, mix_round: int, open_round: int) -> Context:
+def context(contest: Place, number: int, plan: Plan, generator: str, *, mix_round: int, open_round: int) -> Context:
     """The context of an epoch with these parameters; ``generator`` is a ``sha256:`` digest."""
     return Context(
         genesis=bytes.fromhex(contest.genesis[2:]),
@@ -75,7 +67,7 @@ def from_row(row: EpochRow) -> Epoch:
     stamp = None if row.stamp is None else Stamp.read(read_object(row.stamp, where="stamp"), where="stamp")
     return Epoch(
         id=row.id,
-        contest=Contest(row.genesis, row.netuid, row.competition),
+        contest=Place(row.genesis, row.netuid, row.competition),
         number=row.number,
         state=State(row.state),
         plan=Plan.parse(row.plan),

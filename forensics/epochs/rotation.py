@@ -162,7 +162,11 @@ class Rotation:
             return *self._step(epoch, Step.CLOSED, moment), {"open_signature": seen.opened}
         if change.state is State.REVEALED:
             return self._reveal(epoch)
-        values: dict[str, bytes | str | None] = {"void_reason": change.reason, "mix_signature": seen.mix}
+        values: dict[str, bytes | str | None] = {
+            "void_reason": change.reason,
+            "mix_signature": seen.mix,
+            "open_signature": seen.opened,
+        }
         if seen.stamp is not None:
             values["stamp"] = _stored(seen.stamp)
         return *self._step(epoch, Step.VOID, moment, reason=change.reason), values

@@ -14,11 +14,12 @@ from attest.log import Log
 from attest.log.note import open_checkpoint
 from attest.log.proof import parse_receipt
 
+from ..place import Place
 from ..store.engine import reading, writing
 from ..store.epochs import EpochRow, EpochStatementRow
 from .errors import EpochUnknown
 from .machine import FINAL
-from .records import Contest, Epoch, from_row
+from .records import Epoch, from_row
 from .statements import COMMITMENT
 
 PAGE = 256
@@ -33,7 +34,7 @@ class Shelf:
         contest: Whose epochs.
     """
 
-    def __init__(self, engine: Engine, log: Log, contest: Contest) -> None:
+    def __init__(self, engine: Engine, log: Log, contest: Place) -> None:
         self.engine, self.log, self.contest = engine, log, contest
 
     def epoch(self, number: int) -> Epoch:

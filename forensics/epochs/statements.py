@@ -14,13 +14,14 @@ from attest.seeds import batch
 from attest.seeds.derive import Context
 from attest.statement import state
 
+from ..place import Place
 from .machine import Moment
-from .records import Contest, Epoch
+from .records import Epoch
 
 COMMITMENT, REVEAL = "commitment", "reveal"
 
 
-def speaking(contest: Contest, signer: Ed25519Signer, *, at: datetime, parents: tuple[str, ...] = ()) -> Speaking:
+def speaking(contest: Place, signer: Ed25519Signer, *, at: datetime, parents: tuple[str, ...] = ()) -> Speaking:
     """The service's context in this contest."""
     return Speaking.of(
         Hotkey.of(signer.verifier),

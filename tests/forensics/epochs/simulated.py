@@ -22,10 +22,10 @@ from attest.seeds.plan import Environment, Plan
 from forensics.epochs.errors import ChainSilent
 from forensics.epochs.interfaces import World
 from forensics.epochs.machine import Moment
-from forensics.epochs.records import Contest
 from forensics.epochs.rotation import Rotation
 from forensics.epochs.shelf import Shelf
 from forensics.log_store import DatabaseLog
+from forensics.place import Place
 from forensics.store.engine import connect
 from forensics.store.migrate import ensure
 from tests.attest.seeds.simulated import SimulatedBeacon
@@ -36,7 +36,7 @@ SIGNER = Ed25519Signer(sha256(b"service").digest())
 SEAL_KEY = sha256(b"key manager").digest()
 GENESIS = sha256(b"a chain").digest()
 ORIGIN = "log.example/seeds"
-CONTEST = Contest("0x" + GENESIS.hex(), 120, "demo")
+CONTEST = Place("0x" + GENESIS.hex(), 120, "demo")
 PLAN = Plan.of(Environment("sat", 6, 2), Environment("ded", 4, 1))
 GENERATOR = "sha256:" + sha256(b"generators").hexdigest()
 VALIDATORS = [ss58.encode(sha256(name.encode()).digest()) for name in ("val a", "val b", "val c")]

@@ -1,0 +1,290 @@
+"""``forensics seeds``: hidden seeds of an epoch, committed before, revealed after, verified by anyone."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from ..errors import Exit, UsageError
+from ..text import printable
+from . import attest_options as options
+from .console import emit, say
+from .home import Home
+from .output import write_file
+
+if TYPE_CHECKING:
+    from attest.seeds.beacon import Network
+
+    from ..epochs.records import Epoch
+    from ..epochs.rotation import Happened, Rotation
+
+app = typer.Typer(help="Hidden seeds of an epoch.", no_args_is_help=True, rich_markup_mode=None)
+
+Chain = Annotated[
+    str | None, typer.Option(metavar="CHAIN", help="A rehearsal's chain file; the settings' network when absent.")
+]
+Beacon = Annotated[
+    list[str] | None,
+    typer.Option(metavar="URL|FILE", help="A drand relay, may be repeated; or one file of their answers."),
+]
+RehearsalKey = Annotated[
+    str | None, typer.Option(help="Public key of a drand network that is not quicknet; proves nothing.", hidden=True)
+]
+Out = Annotated[Path | None, typer.Option(help="Folder for the public files, epoch-N.json.")]
+DAY = 28_800  # rounds of three seconds
+
+
+@app.command("commit")
+def commit(
+    context: typer.Context,
+    items: Annotated[
+        list[str], typer.Option(help="ENVIRONMENT=COMMON or ENVIRONMENT=COMMON+TRACERS; may be repeated.")
+    ],
+    generator: Annotated[str, typer.Option(help="Digest of the task generators (sha256:...), or a file of them.")],
+    count: Annotated[int, typer.Option(help="How many epochs to commit ahead under one root.")] = 8,
+    first: Annotated[int | None, typer.Option(help="Number of the first; the next free one when absent.")] = None,
+    mix_round: Annotated[int | None, typer.Option(help="Beacon round mixed into the first epoch.")] = None,
+    every: Annotated[int, typer.Option(help="Rounds from one epoch's mixing to the next's.")] = DAY,
+    window: Annotated[int, typer.Option(help="Rounds from mixing to the opening of the secret.")] = DAY // 2,
+    netuid: options.Netuid = None,
+    network: options.Network = None,
+    genesis: options.Genesis = None,
+    competition: options.Competition = "default",
+    chain: Chain = None,
+    beacon: Beacon = None,
+    rehearsal_key: RehearsalKey = None,
+    out: Out = None,
+    json: options.Json = False,
+) -> int:
+    """Draw the secrets of epochs ahead, seal them, and commit to them: logged, timelocked and anchored.
+
+    Asking again for the same epochs changes nothing; other parameters for a committed number are refused.
+    """
+    from ..epochs.committing import Schedule
+    from ..epochs.committing import commit as committing
+
+    rotation = _rotation(context, (netuid, network, genesis, competition), chain, beacon, rehearsal_key)
+    moment = rotation.chain.moment()
+    last = rotation.shelf.last()
+    start = mix_round or _next_round(last, every, moment.time, rotation.world.network)
+    done = committing(
+        rotation.shelf,
+        rotation.world,
+        moment,
+        plan=_plan(items),
+        generator=_generator(generator),
+        schedule=Schedule(start, every, window),
+        count=count,
+        first=first,
+    )
+    happened = rotation.advance()
+    numbers = [epoch.number for epoch in done]
+    return _report(rotation, numbers, happened, out=out, as_json=json)
+
+
+@app.command("current")
+def current(
+    context: typer.Context,
+    every: Annotated[bool, typer.Option("--all", help="All epochs, past and ahead.")] = False,
+    netuid: options.Netuid = None,
+    network: options.Network = None,
+    genesis: options.Genesis = None,
+    competition: options.Competition = "default",
+    chain: Chain = None,
+    beacon: Beacon = None,
+    rehearsal_key: RehearsalKey = None,
+    out: Out = None,
+    json: options.Json = False,
+) -> int:
+    """Move every epoch on as far as chain and beacon allow, and show the one that is running.
+
+    Safe to repeat at any time; an epoch that waits says for what.
+    """
+    rotation = _rotation(context, (netuid, network, genesis, competition), chain, beacon, rehearsal_key)
+    happened = rotation.advance()
+    epochs = rotation.shelf.epochs()
+    shown = epochs if every else _running(epochs)
+    return _report(rotation, [epoch.number for epoch in shown], happened, out=out, as_json=json)
+
+
+@app.command("reveal")
+def reveal(
+    context: typer.Context,
+    epoch: Annotated[int, typer.Argument(metavar="EPOCH", help="Number of the epoch.")],
+    netuid: options.Netuid = None,
+    network: options.Network = None,
+    genesis: options.Genesis = None,
+    competition: options.Competition = "default",
+    chain: Chain = None,
+    beacon: Beacon = None,
+    rehearsal_key: RehearsalKey = None,
+    out: Out = None,
+    json: options.Json = False,
+) -> int:
+    """Reveal an epoch's secret and seed, once the beacon has published the round that opens it; never before."""
+    from ..epochs.errors import EpochHidden
+    from ..epochs.machine import State
+
+    rotation = _rotation(context, (netuid, network, genesis, competition), chain, beacon, rehearsal_key)
+    happened = rotation.advance()
+    found = rotation.shelf.epoch(epoch)
+    if found.state is not State.REVEALED:
+        notes = [h.note for h in happened if h.epoch in (epoch, -1) and h.note]
+        raise EpochHidden(
+            f"void: {found.void_reason}" if found.void_reason else "not to be revealed yet",
+            where=f"epoch {epoch}",
+            got="; ".join([str(found.state), *notes]),
+            expected=f"round {found.open_round}, {_time(found.open_round, rotation.world.network)}",
+        )
+    return _report(rotation, [epoch], happened, out=out, as_json=json)
+
+
+@app.command("verify")
+def verify(
+    context: typer.Context,
+    file: Annotated[Path, typer.Argument(metavar="EPOCH-FILE", help="An epoch's public file.")],
+    trust: Annotated[
+        str | None, typer.Option(help="The service's public key, name+id+base64; the file's own when absent.")
+    ] = None,
+    rehearsal_key: RehearsalKey = None,
+    items: Annotated[bool, typer.Option("--items", help="List the epoch's items once the seed is known.")] = False,
+    json: options.Json = False,
+) -> int:
+    """Check an epoch link by link, offline, from its public file alone; the first broken link is named.
+
+    Exits 1 when the file proves a fault of the operator, 3 when it does not hold together.
+    """
+    from ..epochs import verifying
+    from ..epochs.opening import network_of
+
+    checked = verifying.check(verifying.read(file), trust=trust, network=network_of(rehearsal_key), now=_now())
+    document = verifying.document(checked, items=items)
+    if json:
+        emit(document)
+    else:
+        for line in verifying.lines(checked, items=items):
+            print(printable(line))
+    if checked.pinned is False:
+        say(f"note: checked with the key the file names itself; pin it with --trust '{checked.key}'")
+    return verifying.exit_code(checked.report)
+
+
+def _rotation(
+    context: typer.Context,
+    where: tuple[int | None, str | None, str | None, str],
+    chain: str | None,
+    beacon: list[str] | None,
+    rehearsal_key: str | None,
+) -> Rotation:
+    from ..epochs import opening
+
+    home = Home(context.obj)
+    network = opening.network_of(rehearsal_key)
+    asked = opening.chain_of(chain, home.settings)
+    place = options.place(home.settings, *where)
+    source = opening.beacon_of(beacon or (), network=network)
+    return opening.open_rotation(home.settings, home.engine, place, chain=asked, beacon=source, network=network)
+
+
+def _next_round(last: Epoch | None, every: int, now: int, network: Network) -> int:
+    """After the last epoch committed, or an hour ahead."""
+    ahead = network.round_at(now + 3600) + 1
+    return ahead if last is None else max(ahead, last.mix_round + every)
+
+
+def _plan(items: list[str]) -> Any:
+    """The plan of ``NAME=COMMON[+TRACERS]`` options."""
+    from attest.seeds.plan import Environment, Plan
+
+    found = []
+    for text in items:
+        name, _, amounts = text.partition("=")
+        common, _, tracers = amounts.partition("+")
+        if not name or not common.isdecimal() or not (tracers or "0").isdecimal():
+            raise UsageError("not a number of items", where="--items", got=text[:80], expected="NAME=COMMON+TRACERS")
+        found.append(Environment(name, int(common), int(tracers or 0)))
+    return Plan.of(*found)
+
+
+def _generator(text: str) -> str:
+    import re
+    from hashlib import sha256
+
+    if re.fullmatch(r"sha256:[0-9a-f]{64}", text):
+        return text
+    try:
+        return "sha256:" + sha256(Path(text).expanduser().read_bytes()).hexdigest()
+    except OSError as error:
+        raise UsageError(
+            "neither a digest nor a file", where="--generator", got=text[:80], expected=error.strerror or "sha256:..."
+        ) from None
+
+
+def _running(epochs: list[Epoch]) -> list[Epoch]:
+    """The first epoch that is under way; else the next one ahead, else the last."""
+    from ..epochs.machine import FINAL
+
+    living = [epoch for epoch in epochs if epoch.state not in FINAL]
+    return living[:1] or epochs[-1:]
+
+
+def _report(
+    rotation: Rotation, numbers: list[int], happened: list[Happened], *, out: Path | None, as_json: bool
+) -> int:
+    from ..epochs.public import epoch_file
+
+    network = rotation.world.network
+    epochs = [rotation.shelf.epoch(number) for number in numbers]
+    if out is not None:
+        out.mkdir(parents=True, exist_ok=True)
+        for number in numbers:
+            write_file(out / f"epoch-{number}.json", epoch_file(rotation.shelf, number).encode(), option="--out")
+    if as_json:
+        emit(
+            {
+                "log": str(rotation.shelf.log.key),
+                "epochs": [_document(epoch, network) for epoch in epochs],
+                "happened": [{"epoch": h.epoch, "state": str(h.state), "note": h.note} for h in happened],
+            }
+        )
+        return Exit.CLEAN
+    for h in happened:
+        say(f"epoch {h.epoch}: {h.state}{', ' + h.note if h.note else ''}" if h.epoch >= 0 else f"note: {h.note}")
+    for epoch in epochs:
+        print(f"epoch {epoch.number}  {epoch.state}" + (f"  {epoch.void_reason}" if epoch.void_reason else ""))
+        print(f"  commitment {epoch.commitment.hex()}")
+        print(f"  mixed with round {epoch.mix_round}, {_time(epoch.mix_round, network)}")
+        print(f"  opens with round {epoch.open_round}, {_time(epoch.open_round, network)}")
+    if not epochs:
+        say("no epochs are committed; `forensics seeds commit` commits some")
+    return Exit.CLEAN
+
+
+def _document(epoch: Epoch, network: Network) -> dict[str, Any]:
+    return {
+        "epoch": epoch.number,
+        "state": str(epoch.state),
+        "void_reason": epoch.void_reason or None,
+        "commitment": epoch.commitment.hex(),
+        "pool": "sha256:" + epoch.plan.digest.hex(),
+        "plan": epoch.plan.write(),
+        "generator": epoch.generator,
+        "mix_round": epoch.mix_round,
+        "mix_at": _time(epoch.mix_round, network),
+        "open_round": epoch.open_round,
+        "open_at": _time(epoch.open_round, network),
+        "batch": {"root": epoch.place.root.hex(), "index": epoch.place.index, "size": epoch.place.size},
+        "anchor": None if epoch.stamp is None else epoch.stamp.write(),
+        "validators": len(epoch.roster),
+    }
+
+
+def _time(round_: int, network: Network) -> str:
+    return datetime.fromtimestamp(network.time_of(round_), UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def _now() -> int:
+    return int(datetime.now(UTC).timestamp())

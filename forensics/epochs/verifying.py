@@ -1,0 +1,146 @@
+"""An epoch's public file checked for a person or a program, without a home, a database or a network."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from attest.errors import AttestError
+from attest.log.note import NoteKey
+from attest.seeds.beacon import Network
+from attest.seeds.epoch_file import MAX_BYTES, EpochFile
+from attest.seeds.plan import Item, every, traced_to
+from attest.seeds.report import Outcome, Report
+from attest.seeds.verify import verify
+
+from ..errors import Exit, Unavailable, UsageError
+
+
+@dataclass(frozen=True)
+class CheckedEpoch:
+    """A report with what it was made from.
+
+    Args:
+        epoch: The file.
+        report: What was found.
+        key: The key it was checked with.
+        pinned: Whether the reader named that key; otherwise the file did.
+        quicknet: Whether the beacon is drand quicknet.
+    """
+
+    epoch: EpochFile
+    report: Report
+    key: NoteKey
+    pinned: bool
+    quicknet: bool
+
+
+def read(path: Path) -> EpochFile:
+    """An epoch file from disk.
+
+    Raises:
+        Unavailable: It cannot be read.
+        MalformedInput: It is no epoch file.
+    """
+    try:
+        with path.expanduser().open("rb") as file:
+            return EpochFile.parse(file.read(MAX_BYTES + 1))
+    except OSError as error:
+        raise Unavailable("cannot read", where=str(path), got=error.strerror or str(error)) from None
+
+
+def check(epoch: EpochFile, *, trust: str | None, network: Network, now: int) -> CheckedEpoch:
+    """Verify a file with the key the reader trusts, or for want of one with the key the file names.
+
+    Raises:
+        UsageError: ``trust`` is no key.
+    """
+    key = epoch.log_key if trust is None else _key(trust)
+    report = verify(epoch, key=key, now=now, network=network)
+    return CheckedEpoch(epoch, report, key, trust is not None, network.is_quicknet)
+
+
+def exit_code(report: Report) -> Exit:
+    """0 when nothing is wrong (yet), 1 for a proven fault, 3 for a file that does not hold together."""
+    if any(link.outcome is Outcome.BROKEN for link in report.links):
+        return Exit.BAD_INPUT
+    return Exit.FINDING if report.faults else Exit.CLEAN
+
+
+def word(report: Report) -> str:
+    """The whole in one word."""
+    if report.wrong is not None:
+        return "fault" if exit_code(report) is Exit.FINDING else "broken"
+    if report.void:
+        return "void"
+    return "verified" if report.complete else "pending"
+
+
+def document(checked: CheckedEpoch, *, items: bool) -> dict[str, Any]:
+    """The report as JSON."""
+    report, context = checked.report, checked.report.context
+    wrong = report.wrong
+    found: dict[str, Any] = {
+        "verdict": word(report),
+        "epoch": None if context is None else context.epoch,
+        "netuid": None if context is None else context.netuid,
+        "competition": None if context is None else context.competition,
+        "genesis": None if context is None else "0x" + context.genesis.hex(),
+        "broken": None if wrong is None else wrong.name,
+        "code": None if wrong is None else wrong.code,
+        "void": report.void or None,
+        "links": [
+            {"link": link.name, "outcome": str(link.outcome), "code": link.code, "detail": link.detail}
+            for link in report.links
+        ],
+        "seed": None if report.seed is None else report.seed.hex(),
+        "key": str(checked.key),
+        "key_pinned": checked.pinned,
+        "beacon": "quicknet" if checked.quicknet else "rehearsal",
+        "roster": list(report.roster),
+    }
+    if items:
+        found["items"] = [_item(checked, item) for item in _items(checked)]
+    return found
+
+
+def lines(checked: CheckedEpoch, *, items: bool) -> list[str]:
+    """The report for people."""
+    report = checked.report
+    found = [f"{link.name:<10} {link.outcome:<11} {link.detail}" for link in report.links]
+    if report.wrong is not None:
+        found.append(f"{word(report)}: {report.wrong.name}, {report.wrong.code}")
+    else:
+        found.append(word(report) + (f": {report.void}" if report.void else ""))
+    if items:
+        for item in _items(checked):
+            place = traced_to(checked.epoch.plan, item.environment, item.index)
+            owner = "" if place is None else f"  only {report.roster[place]}"
+            found.append(f"{item.environment} {item.index} {item.id} {item.key.hex()}{owner}")
+    return found
+
+
+def _items(checked: CheckedEpoch) -> list[Item]:
+    seed = checked.report.seed
+    return [] if seed is None else list(every(seed, checked.epoch.plan, len(checked.report.roster)))
+
+
+def _item(checked: CheckedEpoch, item: Item) -> dict[str, Any]:
+    place = traced_to(checked.epoch.plan, item.environment, item.index)
+    owner = None if place is None else checked.report.roster[place]
+    return {
+        "environment": item.environment,
+        "index": item.index,
+        "id": item.id,
+        "key": item.key.hex(),
+        "validator": owner,
+    }
+
+
+def _key(text: str) -> NoteKey:
+    path = Path(text).expanduser()
+    try:
+        return NoteKey.parse(path.read_text() if len(text) < 1024 and path.is_file() else text)
+    except (AttestError, OSError, UnicodeDecodeError) as error:
+        raise UsageError("not a key", where="--trust", got=str(error)[:160], expected="name+id+base64") from None
