@@ -28,14 +28,21 @@ GOLDEN = {
 
 def others() -> list[list[str]]:
     """Commands that print the digests under another interpreter."""
-    names = [os.environ.get("FORENSICS_OTHER_PYTHON", ""), *(f"python3.{minor}" for minor in range(12, 20)), "pypy3"]
     own = f"python3.{sys.version_info.minor}"
-    found = [shutil.which(name) for name in names if name and name != own]
-    commands = [[path, "-m", "tests.attest.seeds.stream"] for path in found if path]
+    names = [os.environ.get("FORENSICS_OTHER_PYTHON", ""), *(f"python3.{minor}" for minor in range(12, 20)), "pypy3"]
+    on_path = [shutil.which(name) for name in names if name and name != own]
+    managed = Path(os.environ.get("PYENV_ROOT", Path.home() / ".pyenv")).glob("versions/3.1[2-9]*/bin/python3")
+    found = [path for path in (*on_path, *map(str, managed)) if path and runs(path)]
+    commands = [[path, "-m", "tests.attest.seeds.stream"] for path in found]
     pyodide, node = os.environ.get("FORENSICS_PYODIDE"), shutil.which("node")
     if pyodide and node:
         commands.append([node, str(HERE / "pyodide.mjs"), pyodide, str(ROOT)])
     return commands
+
+
+def runs(path: str) -> bool:
+    """A version manager's shim may be there for a version that is not."""
+    return subprocess.run([path, "-c", ""], capture_output=True, timeout=60, check=False).returncode == 0
 
 
 def test_this_interpreter_gives_the_golden_digests():
