@@ -75,7 +75,7 @@ class Driver:
     def step(self) -> None:
         """Turn the time on; then kill somebody, or wait until one has seen it."""
         self.chain.time = self.chain.time + self.rng.randrange(3, 60)
-        if self.rng.random() < 0.12:
+        if self.rng.random() < 0.25:
             time.sleep(self.rng.uniform(0, 0.05))
             self.kill()
             self.keep(2)
@@ -203,7 +203,7 @@ def test_a_full_life_survives_everything_and_verifies_from_public_files(database
     finally:
         driver.stop()
     print(figures)
-    assert figures["kills"] > epochs // 2
+    assert figures["kills"] >= epochs // 2
     assert figures["fetched"] > 0
     assert figures["void"] < epochs / 2
     assert driver.chain.time > START
