@@ -63,6 +63,20 @@ EVIDENCE = Table(
     Column("first", LargeBinary, nullable=False),
     Column("second", LargeBinary, nullable=False),
 )
+ANCHOR = Table(
+    "log_anchor",
+    METADATA,
+    Column("number", _NUMBER, primary_key=True),
+    Column("block", BigInteger, nullable=False),
+    Column("extrinsic", BigInteger, nullable=False),
+    Column("genesis", LargeBinary, nullable=False),
+    Column("netuid", Integer, nullable=False),
+    Column("hotkey", LargeBinary, nullable=False),
+    Column("digest", LargeBinary, nullable=False),
+    Column("block_hash", LargeBinary, nullable=False),
+    Column("size", BigInteger, nullable=False),
+    Column("state", Text, nullable=False),
+)
 VERSION = Table("log_schema", METADATA, Column("version", Integer, primary_key=True, autoincrement=False))
 
 _EXISTS = {
@@ -70,6 +84,7 @@ _EXISTS = {
     "log_tile": "level = NEW.level AND number = NEW.number",
     "log_checkpoint": "number = NEW.number",
     "log_evidence": "number = NEW.number",
+    "log_anchor": "number = NEW.number",
     "log_schema": "version = NEW.version",
 }
 _NEXT = "coalesce((SELECT max(number) + 1 FROM log_leaf), 0)"
