@@ -14,6 +14,7 @@ import time
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from itertools import pairwise
 from pathlib import Path
 
 from attest.log import Log, open_checkpoint, verify_receipt
@@ -155,7 +156,7 @@ def check(url: str, stories: list[Story], rng: random.Random) -> dict[str, float
             assert verify_receipt(log.prove(number).encode(), log=log.key).leaf == body
         roots = sorted({(c.size, c.root) for c in (open_checkpoint(n, log=log.key).checkpoint for n in notes)})
         assert len({size for size, _ in roots}) == len(roots), "two roots were signed for one size"
-        for (old, old_root), (new, new_root) in zip(roots, roots[1:], strict=False):
+        for (old, old_root), (new, new_root) in pairwise(roots):
             verify_consistency(old, new, log.prove_consistency(old, new), old_root, new_root)
         assert log.evidence() == ()
     return {"acknowledged": len(told), "leaves": len(held), "checkpoints_given_out": len(roots), "lost": 0, "forks": 0}

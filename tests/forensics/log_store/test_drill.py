@@ -52,7 +52,7 @@ def test_a_lost_leaf_would_be_noticed(tmp_path):
     story = Story.read(said)
     assert story.during == "append"
     with pytest.raises(AssertionError, match="acknowledged and lost"):
-        check(url, [story], random.Random(0))
+        check(url, [story], random.Random(0))  # noqa: S311
 
 
 def test_a_start_that_accepts_a_changed_row_would_be_noticed(tmp_path, monkeypatch):
