@@ -46,7 +46,7 @@ def cluster(*, fsync: bool = False) -> Iterator[str]:
     folder = binaries()
     if folder is None:
         raise ClusterFailed(ABSENT)
-    as_user = _as_postgres()
+    as_user = as_postgres()
     data = Path(tempfile.mkdtemp(prefix="forensics-pg-"))
     if as_user:
         account = pwd.getpwnam(USER)
@@ -76,7 +76,7 @@ def database(server: str) -> Iterator[str]:
         connection.execute(f"DROP DATABASE {name} WITH (FORCE)".encode())
 
 
-def _as_postgres() -> list[str]:
+def as_postgres() -> list[str]:
     """The server refuses to run as root; become its own user."""
     if os.geteuid() != 0:
         return []
