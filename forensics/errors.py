@@ -13,8 +13,9 @@ ForensicsError
     └── ChainUnavailable   no node answers, or it does not have what was asked for
         └── ChainRefused   the chain answered, and would not take what was sent
 
-``fingerprint.errors`` maps onto the same codes: absent files are exit 4, everything else there is exit 3. Each error
-carries what, where, got, expected and remedy, so that it can be acted on as text and as JSON.
+``fingerprint.errors`` and ``attest.errors`` map onto the same codes: absent files are exit 4, everything else in both
+trees is exit 3. Each error carries what, where, got, expected and remedy, so that it can be acted on as text and as
+JSON.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from __future__ import annotations
 from enum import IntEnum
 from typing import Any
 
+from attest.errors import AttestError
 from fingerprint.errors import CheckpointUnavailable, FingerprintError
 
 
@@ -107,17 +109,22 @@ class ChainRefused(ChainUnavailable):
 
 
 def exit_code(error: Exception) -> Exit:
-    """The contract's exit code for any error of both trees."""
+    """The contract's exit code for any error of the three trees."""
     if isinstance(error, ForensicsError):
         return error.exit
     return Exit.UNAVAILABLE if isinstance(error, CheckpointUnavailable) else Exit.BAD_INPUT
 
 
-def document(error: ForensicsError | FingerprintError) -> dict[str, Any]:
+def code_of(error: Exception) -> str:
+    """Its stable name: ``StoreCorrupt`` is ``store_corrupt``, and what ``attest`` refuses brings a code along."""
+    return error.code if isinstance(error, AttestError) else _code(type(error).__name__)
+
+
+def document(error: ForensicsError | FingerprintError | AttestError) -> dict[str, Any]:
     """The JSON document an error becomes under ``--json``."""
     return {
         "error": {
-            "code": _code(type(error).__name__),
+            "code": code_of(error),
             "message": str(error),
             "where": error.where,
             "got": str(error.got),

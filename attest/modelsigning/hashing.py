@@ -12,11 +12,11 @@ from __future__ import annotations
 import os
 import stat
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 from attest import canonical
 from attest.canonical import Json
@@ -30,6 +30,15 @@ SAMPLED: Final = 16
 MAX_FILES: Final = 100_000
 Draw = Callable[[int], int]
 """``draw(n)`` is a uniform random number below n, such as ``secrets.randbelow``."""
+Listen = Callable[[str], "Listener | None"]
+"""Asked once for every file that is read: who else wants its bytes?"""
+
+
+class Listener(Protocol):
+    """Somebody else who digests a file's bytes while they are in memory, so that they are read once."""
+
+    def update(self, chunk: memoryview) -> None:
+        """Take the next bytes, in order; called from another thread, and the view is only valid during the call."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,6 +141,7 @@ def hash_folder(
     spot_check: int = 0,
     draw: Draw | None = None,
     workers: int | None = None,
+    listen: Listen | None = None,
 ) -> Hashed:
     """Digest every file of a folder, or every ``shard_size`` bytes of each.
 
@@ -143,6 +153,8 @@ def hash_folder(
         spot_check: How many random chunks of such files are hashed all the same.
         draw: Randomness; without it no chunks are sampled, and none can be checked next time.
         workers: Threads; as many as cores when None.
+        listen: Others who want the bytes of whole files; each file's listener runs beside its digest, so on two cores
+            both take the time of one.
 
     Raises:
         BundleError: Something in the folder cannot be signed.
@@ -160,16 +172,23 @@ def hash_folder(
     tasks = [(path, start, end) for path, pieces in fresh.items() for start, end in pieces]
     made: dict[str, list[tuple[bytes, list[Sample]]]] = {path: [] for path in fresh}
 
-    def run(task: tuple[str, int, int]) -> tuple[bytes, list[Sample]]:
-        path, start, end = task
-        return _hash_piece(folder / path, files[path], start, end, samples[path])
+    with ThreadPoolExecutor(workers or os.cpu_count()) as pool, ThreadPoolExecutor(workers or os.cpu_count()) as beside:
 
-    with ThreadPoolExecutor(workers or os.cpu_count()) as pool:
+        def run(task: tuple[str, int, int]) -> tuple[bytes, list[Sample]]:
+            path, start, end = task
+            listener = listen(path) if listen is not None and shard_size is None else None
+            also = None if listener is None else _beside(beside, listener)
+            return _hash_piece(folder / path, files[path], start, end, samples[path], also)
+
         for (path, _, _), result in zip(tasks, pool.map(run, tasks), strict=True):
             made[path].append(result)
     now = {path: kept[path] if path in kept else _new_hint(files[path], made[path]) for path in files}
     resources = [resource for path, hint in now.items() for resource in _resources(path, hint, shard_size)]
     return Hashed(tuple(resources), now, shard_size, tuple(kept), checked)
+
+
+def _beside(pool: Executor, listener: Listener) -> Callable[[memoryview], Future[None]]:
+    return lambda chunk: pool.submit(listener.update, chunk)
 
 
 def _resources(path: str, hint: Hint, shard_size: int | None) -> Iterator[Resource]:
@@ -194,7 +213,12 @@ def _choose(size: int, shard_size: int | None, draw: Draw | None) -> frozenset[i
 
 
 def _hash_piece(
-    file: Path, expected: os.stat_result, start: int, end: int, sampled: frozenset[int]
+    file: Path,
+    expected: os.stat_result,
+    start: int,
+    end: int,
+    sampled: frozenset[int],
+    also: Callable[[memoryview], Future[None]] | None,
 ) -> tuple[bytes, list[Sample]]:
     whole, samples = sha256(), []
     descriptor = os.open(file, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
@@ -204,9 +228,12 @@ def _hash_piece(
         view = memoryview(buffer)
         for begin in range(start, end, CHUNK):
             chunk = view[: _read(descriptor, view[: min(CHUNK, end - begin)], begin, file)]
+            beside = None if also is None else also(chunk)
             whole.update(chunk)
             if begin in sampled:
                 samples.append(Sample(begin, len(chunk), sha256(chunk).digest()))
+            if beside is not None:
+                beside.result()  # the buffer is read into again
         _check_same(file, expected, os.fstat(descriptor))
     finally:
         os.close(descriptor)

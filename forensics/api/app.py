@@ -1,0 +1,27 @@
+"""The application: routers over services, with limits around them and problems for every refusal."""
+
+from __future__ import annotations
+
+from fastapi import FastAPI
+
+from . import problems
+from .limits import MAX_BODY, BodyLimit
+from .routers import attestations, log, models, service
+from .services import Services
+
+ROUTERS = (service.router, attestations.router, models.router, log.router)
+
+
+def create_app(services: Services, *, max_body: int = MAX_BODY) -> FastAPI:
+    """The HTTP application over these services; a further resource is a further router in ``ROUTERS``."""
+    app = FastAPI(
+        title="Forensics",
+        summary="Whose weights are these? Statements, receipts, lineage and the log that holds them.",
+        version="1",
+        redoc_url=None,
+    )
+    problems.install(app)
+    app.add_middleware(BodyLimit, limit=max_body)
+    for make in ROUTERS:
+        app.include_router(make(services))
+    return app
