@@ -42,6 +42,12 @@ class LogView:
             stored = reader.latest_checkpoint()
         return None if stored is None else open_checkpoint(stored.note, log=self.key)
 
+    def signed_at(self, size: int) -> SignedCheckpoint | None:
+        """The checkpoint of this size, with the cosignatures known by now; None when none was given out."""
+        with self._storage.reading() as reader:
+            stored = [checkpoint.note for checkpoint in reader.checkpoints() if checkpoint.size == size]
+        return open_checkpoint(stored[-1], log=self.key) if stored else None
+
     def leaf(self, index: int) -> bytes:
         """The entry with this number.
 

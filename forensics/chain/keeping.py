@@ -7,13 +7,17 @@ newer one, is anchored again.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
-from attest.log import Log
+from attest.log import Checkpoint, LogView
 from attest.log.anchor import Anchor, earliest
 
 from ..errors import AnchorInvalid, ChainUnavailable
 from .anchors import CommitmentAnchors, State, confirm
+
+Settled = Callable[[Checkpoint, Anchor], object]
+"""Told of a checkpoint and the final block that holds it; may be told again after a crash."""
 
 
 @dataclass(frozen=True)
@@ -40,23 +44,31 @@ class Standing:
         return self.anchored < self.size
 
 
-def keep_anchored(log: Log, anchors: CommitmentAnchors) -> Standing:
+def keep_anchored(log: LogView, anchors: CommitmentAnchors, *, settled: Settled | None = None) -> Standing:
     """Look again at anchors that were not final yet, then anchor the newest checkpoint if no block holds it.
 
     Nothing is raised for a chain that is away; see ``Standing.problem``. Safe to repeat and to run in two processes:
     the worst that happens is that one checkpoint is anchored twice, and the earlier anchor counts.
+
+    Args:
+        log: The log.
+        anchors: Where it is anchored.
+        settled: Told of every anchor that became final, such as whoever orders claims by them.
     """
+    tell = settled or (lambda checkpoint, anchor: None)
     vanished: tuple[Anchor, ...] = ()
     problem = ""
     try:
-        vanished = _settle(anchors)
-        _anchor_newest(log, anchors)
+        vanished = _settle(log, anchors, tell)
+        _anchor_newest(log, anchors, tell)
     except ChainUnavailable as error:
         problem = str(error)
     return standing(log, anchors, vanished=vanished, problem=problem)
 
 
-def standing(log: Log, anchors: CommitmentAnchors, *, vanished: tuple[Anchor, ...] = (), problem: str = "") -> Standing:
+def standing(
+    log: LogView, anchors: CommitmentAnchors, *, vanished: tuple[Anchor, ...] = (), problem: str = ""
+) -> Standing:
     """How far the log is anchored, as far as is remembered; asks no chain."""
     latest = log.latest()
     size = 0 if latest is None else latest.checkpoint.size
@@ -67,7 +79,7 @@ def standing(log: Log, anchors: CommitmentAnchors, *, vanished: tuple[Anchor, ..
     return Standing(size, anchored, anchor, vanished, problem)
 
 
-def _settle(anchors: CommitmentAnchors) -> tuple[Anchor, ...]:
+def _settle(log: LogView, anchors: CommitmentAnchors, tell: Settled) -> tuple[Anchor, ...]:
     """Anchors that were seen and are now final, or gone."""
     vanished = []
     final = anchors.chain.finalized()
@@ -80,11 +92,13 @@ def _settle(anchors: CommitmentAnchors) -> tuple[Anchor, ...]:
             vanished.append(anchor)
             anchors.book.add(anchor, State.VANISHED, size=size)
         else:
+            if (signed := log.signed_at(size)) is not None:
+                tell(signed.checkpoint, anchor)
             anchors.book.add(anchor, State.FINAL, size=size)
     return tuple(vanished)
 
 
-def _anchor_newest(log: Log, anchors: CommitmentAnchors) -> None:
+def _anchor_newest(log: LogView, anchors: CommitmentAnchors, tell: Settled) -> None:
     latest = log.latest()
     if latest is None or latest.checkpoint.size == 0:
         return
@@ -93,4 +107,6 @@ def _anchor_newest(log: Log, anchors: CommitmentAnchors) -> None:
     anchor = earliest(latest.checkpoint, anchors.anchors(digest)) or anchors.anchor(digest)
     if anchor not in known:
         final = anchor.block <= anchors.chain.finalized()
+        if final:
+            tell(latest.checkpoint, anchor)
         anchors.book.add(anchor, State.FINAL if final else State.SEEN, size=latest.checkpoint.size)

@@ -109,10 +109,36 @@ def test_an_anchor_that_a_reorganisation_removed_is_noted_and_made_again(log, an
 
 
 def test_an_anchor_seen_becomes_final_in_its_time(log, anchors, substrate, book):
-    made = anchors.anchor(tree(log).digest())
+    made, old = anchors.anchor(tree(log).digest()), tree(log)
     book.add(made, State.SEEN, size=10)
-    assert keep_anchored(log, anchors).anchor == made
-    assert [state for _, state, _ in book.entries()] == [State.FINAL]
+    grow(log, "later")
+    told = []
+    keep_anchored(log, anchors, settled=lambda checkpoint, anchor: told.append((checkpoint, anchor)))
+    assert told[0] == (old, made)
+    assert told[1][0] == tree(log)
+    assert {state for _, state, _ in book.entries()} == {State.FINAL}
+
+
+def test_whoever_orders_claims_is_told_of_final_anchors_only(log, anchors, substrate, book):
+    told = []
+    substrate.lag = 50
+    made = anchors.anchor(tree(log).digest())
+    substrate.reorganise(made.block)
+    substrate.lag = 3
+    keep_anchored(log, anchors, settled=lambda checkpoint, anchor: told.append(anchor))
+    assert told == [state_of[0] for state_of in book.entries() if state_of[1] == State.FINAL]
+    assert made not in told
+
+
+def test_who_was_not_told_before_a_crash_is_told_again(log, anchors, book):
+    def crash(checkpoint, anchor):
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        keep_anchored(log, anchors, settled=crash)
+    told = []
+    keep_anchored(log, anchors, settled=lambda checkpoint, anchor: told.append(anchor))
+    assert len(told) == 1
 
 
 FALSE = {
