@@ -25,7 +25,7 @@ T = TypeVar("T")
 @contextmanager
 def stored(url: str) -> Iterator[DatabaseLog]:
     """The log's storage, its connections closed in the end."""
-    engine = connect(url, busy_seconds=60)
+    engine = connect(url, busy_seconds=600)
     try:
         yield DatabaseLog(engine)
     finally:

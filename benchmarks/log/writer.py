@@ -30,7 +30,7 @@ def bodies(name: str, turn: int) -> list[bytes]:
 
 def main(url: str, name: str, said: Path) -> None:
     """Append until killed."""
-    log = Log(DatabaseLog(connect(url, busy_seconds=60)), SIGNER, origin=ORIGIN)
+    log = Log(DatabaseLog(connect(url, busy_seconds=600)), SIGNER, origin=ORIGIN)
     with said.open("a", buffering=1) as out:
 
         def say(**line: Any) -> None:
