@@ -23,6 +23,8 @@ T = TypeVar("T")
 COMMITMENT_OF = ("Commitments", "CommitmentOf")
 BLOCK_HASH = ("System", "BlockHash")
 EVENTS = ("System", "Events")
+PERMITS = ("SubtensorModule", "ValidatorPermit")
+KEYS = ("SubtensorModule", "Keys")
 READ_SECONDS = 60.0  # the client changes endpoints by itself; this ends a node that answers nothing
 WRITE_SECONDS = 300.0  # a transaction lives for 128 blocks, finality takes two or three
 _FAILURES = (bittensor.BittensorError, OSError, TimeoutError)
@@ -98,6 +100,13 @@ class Subtensor:
         """Where in its block a commitment was made."""
         asked = self._client.query(EVENTS, block=commitment.block)
         return extrinsic_of(commitment, self._ask(f"block {commitment.block}'s events", asked) or [])
+
+    def validators(self, netuid: int, *, at: int) -> list[str]:
+        """Addresses of a subnet's hotkeys that had a validator's permit at a block, by uid."""
+        permits = self._ask(f"block {at}'s permits", self._client.query(PERMITS, [netuid], block=at)) or []
+        rows = self._ask(f"block {at}'s hotkeys", self._client.query_map(KEYS, [netuid], block=at))
+        hotkeys = {int(uid): ss58.encode(account(address)) for uid, address in rows}
+        return [hotkeys[uid] for uid, permitted in enumerate(permits) if permitted and uid in hotkeys]
 
     def commit(self, netuid: int, digest: bytes) -> Commitment:
         """Commit to a digest as the signer and wait for finality."""

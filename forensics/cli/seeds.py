@@ -24,7 +24,14 @@ if TYPE_CHECKING:
 app = typer.Typer(help="Hidden seeds of an epoch.", no_args_is_help=True, rich_markup_mode=None)
 
 Chain = Annotated[
-    str | None, typer.Option(metavar="CHAIN", help="A rehearsal's chain file; the settings' network when absent.")
+    str | None,
+    typer.Option(
+        metavar="CHAIN",
+        help="Network, ws:// endpoint, or a rehearsal's chain file; the settings' network when absent.",
+    ),
+]
+Wallet = Annotated[
+    str | None, typer.Option(help="Wallet whose hotkey anchors, NAME/HOTKEY; give the log a hotkey of its own.")
 ]
 Beacon = Annotated[
     list[str] | None,
@@ -54,6 +61,8 @@ def commit(
     genesis: options.Genesis = None,
     competition: options.Competition = "default",
     chain: Chain = None,
+    wallet: Wallet = None,
+    wallet_path: options.WalletPath = None,
     beacon: Beacon = None,
     rehearsal_key: RehearsalKey = None,
     out: Out = None,
@@ -66,7 +75,9 @@ def commit(
     from ..epochs.committing import Schedule
     from ..epochs.committing import commit as committing
 
-    rotation = _rotation(context, (netuid, network, genesis, competition), chain, beacon, rehearsal_key)
+    rotation = _rotation(
+        context, (netuid, network, genesis, competition), chain, (wallet, wallet_path), beacon, rehearsal_key
+    )
     moment = rotation.chain.moment()
     last = rotation.shelf.last()
     start = mix_round or _next_round(last, every, moment.time, rotation.world.network)
@@ -94,6 +105,8 @@ def current(
     genesis: options.Genesis = None,
     competition: options.Competition = "default",
     chain: Chain = None,
+    wallet: Wallet = None,
+    wallet_path: options.WalletPath = None,
     beacon: Beacon = None,
     rehearsal_key: RehearsalKey = None,
     out: Out = None,
@@ -103,7 +116,9 @@ def current(
 
     Safe to repeat at any time; an epoch that waits says for what.
     """
-    rotation = _rotation(context, (netuid, network, genesis, competition), chain, beacon, rehearsal_key)
+    rotation = _rotation(
+        context, (netuid, network, genesis, competition), chain, (wallet, wallet_path), beacon, rehearsal_key
+    )
     happened = rotation.advance()
     epochs = rotation.shelf.epochs()
     shown = epochs if every else _running(epochs)
@@ -119,6 +134,8 @@ def reveal(
     genesis: options.Genesis = None,
     competition: options.Competition = "default",
     chain: Chain = None,
+    wallet: Wallet = None,
+    wallet_path: options.WalletPath = None,
     beacon: Beacon = None,
     rehearsal_key: RehearsalKey = None,
     out: Out = None,
@@ -128,7 +145,9 @@ def reveal(
     from ..epochs.errors import EpochHidden
     from ..epochs.machine import State
 
-    rotation = _rotation(context, (netuid, network, genesis, competition), chain, beacon, rehearsal_key)
+    rotation = _rotation(
+        context, (netuid, network, genesis, competition), chain, (wallet, wallet_path), beacon, rehearsal_key
+    )
     happened = rotation.advance()
     found = rotation.shelf.epoch(epoch)
     if found.state is not State.REVEALED:
@@ -176,15 +195,18 @@ def _rotation(
     context: typer.Context,
     where: tuple[int | None, str | None, str | None, str],
     chain: str | None,
+    wallet: tuple[str | None, Path | None],
     beacon: list[str] | None,
     rehearsal_key: str | None,
 ) -> Rotation:
+    from ..claims import wallets
     from ..epochs import opening
 
     home = Home(context.obj)
     network = opening.network_of(rehearsal_key)
-    asked = opening.chain_of(chain, home.settings)
     place = options.place(home.settings, *where)
+    pair = None if wallet[0] is None else wallets.keypair(wallet[0], folder=wallet[1])
+    asked = opening.chain_of(chain, home.settings, home.engine, netuid=place.netuid, pair=pair)
     source = opening.beacon_of(beacon or (), network=network)
     return opening.open_rotation(home.settings, home.engine, place, chain=asked, beacon=source, network=network)
 

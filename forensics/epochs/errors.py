@@ -6,12 +6,13 @@ BadInput
 └── NotInRoster       this hotkey is no validator of the epoch
 Unavailable
 ├── EpochHidden       not now: the beacon is not out, or the window is over and nothing is revealed yet
-└── ChainSilent       the chain gives no answer; the epoch waits
+└── ChainUnavailable
+    └── ChainSilent   the chain gives no answer; the epoch waits
 """
 
 from __future__ import annotations
 
-from ..errors import BadInput, Unavailable
+from ..errors import BadInput, ChainUnavailable, Unavailable
 
 
 class EpochUnknown(BadInput):
@@ -30,5 +31,5 @@ class EpochHidden(Unavailable):
     """Not now."""
 
 
-class ChainSilent(Unavailable):
+class ChainSilent(ChainUnavailable):
     """The chain gives no answer; the epoch waits."""

@@ -21,7 +21,7 @@ Entropy = Callable[[int], bytes]
 
 
 class SeedChain(Protocol):
-    """The chain as epochs see it; every method raises ``ChainSilent`` when there is no answer.
+    """The chain as epochs see it; every method raises ``ChainUnavailable`` when there is no answer.
 
     ``anchor`` and ``anchors`` are those of ``attest.log.anchor.Chain``.
     """

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from attest.log import Log
 from attest.seeds.beacon import QUICKNET, Beacon, FixedBeacon, Network
@@ -15,7 +15,6 @@ from attest.seeds.seal import SealKey
 from ..errors import BadInput, UsageError
 from ..keys import Keys
 from ..log_store import DatabaseLog
-from .errors import ChainSilent
 from .file_chain import FileChain
 from .interfaces import SeedChain, World
 from .relays import RELAYS, HttpRelays
@@ -97,21 +96,29 @@ def open_rotation(
     return Rotation(Shelf(engine, log, place), world, chain)
 
 
-def chain_of(name: str | None, settings: Settings) -> SeedChain:
-    """A rehearsal's chain file, or a node of the settings' network.
+def chain_of(name: str | None, settings: Settings, engine: Engine, *, netuid: int, pair: Any = None) -> SeedChain:
+    """A rehearsal's chain file, or a node of a network.
+
+    Args:
+        name: A file, a network or a ``ws(s)://`` endpoint; the settings' network when None.
+        settings: Of the home.
+        engine: Where anchors are remembered.
+        netuid: Subnet on which the anchoring hotkey is registered.
+        pair: That hotkey; without it nothing is anchored.
 
     Raises:
-        UsageError: No such file.
-        ChainSilent: This version asks no node yet.
+        UsageError: No such network.
     """
-    if name is None:
-        raise ChainSilent(
-            "no chain to ask", where=f"network {settings.network}", remedy="Name a chain file with --chain."
-        )
-    path = Path(name).expanduser()
-    if not path.is_file():
-        raise UsageError("no such chain file", where="--chain", got=name[:80])
-    return FileChain(path)
+    path = Path(name or "").expanduser()
+    if name and path.is_file():
+        return FileChain(path)
+    from ..chain.anchors import CommitmentAnchors
+    from ..chain.subtensor import Subtensor
+    from ..log_store import DatabaseAnchors
+    from .node import NodeChain
+
+    node = Subtensor(name or settings.network, signer=pair)
+    return NodeChain(node, CommitmentAnchors(node, netuid=netuid, book=DatabaseAnchors(engine)))
 
 
 def _beacon_file(path: Path) -> FixedBeacon:

@@ -20,9 +20,9 @@ from attest.seeds.errors import BeaconInvalid, BeaconUnavailable, SealInvalid
 from attest.seeds.plan import items_digest
 from attest.seeds.verify import ANCHOR_MARGIN
 
+from ..errors import ChainUnavailable
 from ..store.engine import writing
 from . import fetches, statements
-from .errors import ChainSilent
 from .interfaces import SeedChain, World
 from .machine import Change, Facts, Moment, State, next_change
 from .records import Epoch
@@ -73,7 +73,7 @@ class Rotation:
             self.shelf.take_receipts()
             for epoch in self.shelf.living():
                 happened += self._move(epoch, moment)
-        except ChainSilent as silence:
+        except ChainUnavailable as silence:
             happened.append(Happened(-1, State.COMMITTED, str(silence)))
         return happened
 
