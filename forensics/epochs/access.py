@@ -15,11 +15,12 @@ from attest.predicates.seeds import Step
 from attest.seeds import beacon, seal
 from attest.seeds.derive import check_opening, final_seed
 from attest.seeds.plan import Item, Plan, every, handed_to, traced_to
+from attest.seeds.seal import SealKey
 
 from ..store.engine import writing
 from . import fetches
 from .errors import EpochHidden, NotInRoster
-from .interfaces import World
+from .interfaces import Clock
 from .machine import State
 from .records import Epoch
 from .shelf import Shelf, claimed
@@ -82,11 +83,12 @@ class Access:
 
     Args:
         shelf: Epochs.
-        world: Sealing key and clock.
+        seal_key: Opens the secrets at rest.
+        clock: For the record of who fetched when.
     """
 
-    def __init__(self, shelf: Shelf, world: World) -> None:
-        self._shelf, self._world = shelf, world
+    def __init__(self, shelf: Shelf, seal_key: SealKey, clock: Clock) -> None:
+        self._shelf, self._seal_key, self._clock = shelf, seal_key, clock
 
     def fetch(self, number: int, hotkey: str) -> Handout:
         """Hand an open epoch's items to a validator; each time is put on record first.
@@ -106,7 +108,7 @@ class Access:
         with writing(self._shelf.engine) as session:
             if claimed(session, epoch) is None:
                 raise EpochHidden("the epoch has just been closed", where=f"epoch {number}")
-            fetches.add(session, epoch.id, fetches.Fetch(account, self._world.clock(), len(items), "sha256:" + ids))
+            fetches.add(session, epoch.id, fetches.Fetch(account, self._clock(), len(items), "sha256:" + ids))
         return Handout(number, account, items)
 
     def revealed(self, number: int) -> Revealed:
@@ -131,7 +133,7 @@ class Access:
             )
 
     def _seed(self, epoch: Epoch) -> bytes:
-        secret = seal.unseal(epoch.sealed, epoch.context, key=self._world.seal_key())
+        secret = seal.unseal(epoch.sealed, epoch.context, key=self._seal_key())
         check_opening(epoch.context, secret, epoch.commitment)
         assert epoch.mix_signature is not None  # noqa: S101 - an epoch opens on it
         return final_seed(epoch.context, secret, beacon.value(epoch.mix_signature))

@@ -104,7 +104,7 @@ def test_a_late_beacon_makes_the_epoch_wait(rotation, chain):
     happened = rotation.advance()
     assert "not out yet" in happened[0].note
     with pytest.raises(EpochHidden):
-        Access(rotation.shelf, rotation.world).fetch(0, VALIDATORS[0])
+        Access(rotation.shelf, rotation.world.seal_key, rotation.world.clock).fetch(0, VALIDATORS[0])
     chain.write("late", [])
     assert at(rotation, chain, MIX_AT + 90) is State.OPEN
 
@@ -256,7 +256,7 @@ def opened(rotation, chain):
     committed(rotation)
     at(rotation, chain, START)
     assert at(rotation, chain, MIX_AT + 12) is State.OPEN
-    return Access(rotation.shelf, rotation.world)
+    return Access(rotation.shelf, rotation.world.seal_key, rotation.world.clock)
 
 
 def test_validators_get_theirs_and_it_is_on_record(rotation, chain):
@@ -300,7 +300,7 @@ def test_nothing_is_handed_out_before_and_after_the_window(rotation, chain, time
         at(rotation, chain, MIX_AT + 12)
     at(rotation, chain, time)
     with pytest.raises(EpochHidden):
-        Access(rotation.shelf, rotation.world).fetch(0, VALIDATORS[0])
+        Access(rotation.shelf, rotation.world.seal_key, rotation.world.clock).fetch(0, VALIDATORS[0])
 
 
 def test_after_the_reveal_everyone_gets_everything(rotation, chain):

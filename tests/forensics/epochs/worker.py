@@ -18,7 +18,7 @@ def main(url: str, folder: Path, said: Path, seed: int) -> None:
     """Until killed: for each new time, move on and then acknowledge that time."""
     chain = SimulatedChain(folder)
     rotation = service(url, chain)
-    access = Access(rotation.shelf, rotation.world)
+    access = Access(rotation.shelf, rotation.world.seal_key, rotation.world.clock)
     rng = random.Random(seed)  # noqa: S311 - choices of a test
     with said.open("a", buffering=1) as out:
         out.write(json.dumps(["ready"]) + "\n")
