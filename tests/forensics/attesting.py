@@ -70,11 +70,11 @@ def hotkey(keypair: Any) -> Hotkey:
 
 
 def small_model(folder: Path, seed: int = 1, **changed: float) -> Path:
-    """A model of three tensors and a config, about 500 bytes in all; ``b=2.0`` changes a tensor."""
+    """A model of two tensors and a config, about 250 bytes in all; ``b=2.0`` changes a tensor."""
     folder.mkdir(parents=True, exist_ok=True)
     generator = torch.Generator().manual_seed(seed)
-    tensors = {name: torch.randn(4, 4, generator=generator) for name in ("a", "b", "c")}
-    tensors |= {name: torch.full((4, 4), value) for name, value in changed.items()}
+    tensors = {name: torch.randn(2, 2, generator=generator) for name in ("a", "b")}
+    tensors |= {name: torch.full((2, 2), value) for name, value in changed.items()}
     save_file(tensors, folder / "model.safetensors", metadata={"format": "pt"})
     (folder / "config.json").write_text(json.dumps({"model_type": "toy", "n": 4}))
     return folder
