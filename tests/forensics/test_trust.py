@@ -50,9 +50,7 @@ def test_keys_are_told_apart_by_what_they_are_for(tmp_path):
     assert trusted.authorities == (COLD.verifier, SERVICE.verifier)
 
 
-@pytest.mark.parametrize(
-    "text", ["", "nonsense", "log.example+00000000+AAAA", "ed25519:5Fnope", "-----BEGIN PUBLIC KEY"]
-)
+@pytest.mark.parametrize("text", ["", "nonsense", "a+00000000+AAAA", "ed25519:5Fnope", "-----BEGIN PUBLIC KEY"])
 def test_what_is_no_key_is_named(tmp_path, text):
     with pytest.raises(UsageError, match="--trust"):
         Pins(tmp_path).trusted([text])
