@@ -136,7 +136,7 @@ def open_(
     folder = out or shelf.shelf(model)
     _check_outside(folder, model)
     measured = _measure(model, folder)
-    kept = SealedClaims(settings.home / "sealed").one(measured.roots.content, statement)
+    kept = SealedClaims(settings.home / "sealed").one(measured.roots.content, statement, hotkey=who.hotkey.address)
     sealed = parse(dsse.read(kept.envelope.encode()).payload)
     there = Place(sealed.context.genesis, sealed.context.netuid, sealed.context.competition)
     opening = claims.open_sealed(
