@@ -168,6 +168,9 @@ def verify(
     trust: Annotated[
         str | None, typer.Option(help="The service's public key, name+id+base64; the file's own when absent.")
     ] = None,
+    at: Annotated[
+        str | None, typer.Option(metavar="TIME", help="Judge lateness as of this time (2026-11-30T12:00:00Z); now.")
+    ] = None,
     rehearsal_key: RehearsalKey = None,
     items: Annotated[bool, typer.Option("--items", help="List the epoch's items once the seed is known.")] = False,
     json: options.Json = False,
@@ -179,7 +182,7 @@ def verify(
     from ..epochs import verifying
     from ..epochs.opening import network_of
 
-    checked = verifying.check(verifying.read(file), trust=trust, network=network_of(rehearsal_key), now=_now())
+    checked = verifying.check(verifying.read(file), trust=trust, network=network_of(rehearsal_key), now=_moment(at))
     document = verifying.document(checked, items=items)
     if json:
         emit(document)
@@ -308,5 +311,10 @@ def _time(round_: int, network: Network) -> str:
     return datetime.fromtimestamp(network.time_of(round_), UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
-def _now() -> int:
-    return int(datetime.now(UTC).timestamp())
+def _moment(at: str | None) -> int:
+    """POSIX time of ``--at``, or now."""
+    try:
+        moment = datetime.now(UTC) if at is None else datetime.strptime(at, "%Y-%m-%dT%H:%M:%SZ").replace(tzinfo=UTC)
+    except ValueError:
+        raise UsageError("not a time", where="--at", got=at or "", expected="2026-11-30T12:00:00Z") from None
+    return int(moment.timestamp())
