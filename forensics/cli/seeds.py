@@ -168,6 +168,10 @@ def verify(
     trust: Annotated[
         str | None, typer.Option(help="The service's public key, name+id+base64; the file's own when absent.")
     ] = None,
+    beacon: Annotated[
+        list[str] | None,
+        typer.Option(metavar="URL|FILE", help="Gives rounds that the file leaves out; none is asked otherwise."),
+    ] = None,
     at: Annotated[
         str | None, typer.Option(metavar="TIME", help="Judge lateness as of this time (2026-11-30T12:00:00Z); now.")
     ] = None,
@@ -180,9 +184,11 @@ def verify(
     Exits 1 when the file proves a fault of the operator, 3 when it does not hold together.
     """
     from ..epochs import verifying
-    from ..epochs.opening import network_of
+    from ..epochs.opening import beacon_of, network_of
 
-    checked = verifying.check(verifying.read(file), trust=trust, network=network_of(rehearsal_key), now=_moment(at))
+    network = network_of(rehearsal_key)
+    source = None if not beacon else beacon_of(beacon, network=network)
+    checked = verifying.check(verifying.read(file), trust=trust, network=network, now=_moment(at), source=source)
     document = verifying.document(checked, items=items)
     if json:
         emit(document)

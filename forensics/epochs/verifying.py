@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from contextlib import suppress
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from attest.errors import AttestError
 from attest.log.note import NoteKey
-from attest.seeds.beacon import Network
+from attest.seeds.beacon import Beacon, Network
+from attest.seeds.derive import Context
 from attest.seeds.epoch_file import MAX_BYTES, EpochFile
+from attest.seeds.errors import BeaconUnavailable
 from attest.seeds.plan import Item, every, traced_to
 from attest.seeds.report import Outcome, Report
 from attest.seeds.verify import verify
@@ -50,14 +53,26 @@ def read(path: Path) -> EpochFile:
         raise Unavailable("cannot read", where=str(path), got=error.strerror or str(error)) from None
 
 
-def check(epoch: EpochFile, *, trust: str | None, network: Network, now: int) -> CheckedEpoch:
+def check(
+    epoch: EpochFile, *, trust: str | None, network: Network, now: int, source: Beacon | None = None
+) -> CheckedEpoch:
     """Verify a file with the key the reader trusts, or for want of one with the key the file names.
+
+    Args:
+        epoch: The file.
+        trust: The service's key, or a file with it.
+        network: Whose signatures count.
+        now: POSIX time by which lateness is judged.
+        source: Gives the beacon's signatures that the file leaves out.
 
     Raises:
         UsageError: ``trust`` is no key.
     """
     key = epoch.log_key if trust is None else _key(trust)
     report = verify(epoch, key=key, now=now, network=network)
+    if source is not None and report.context is not None:
+        epoch = _completed(epoch, report.context, source)
+        report = verify(epoch, key=key, now=now, network=network)
     return CheckedEpoch(epoch, report, key, trust is not None, network.is_quicknet)
 
 
@@ -119,6 +134,21 @@ def lines(checked: CheckedEpoch, *, items: bool) -> list[str]:
             owner = "" if place is None else f"  only {report.roster[place]}"
             found.append(f"{item.environment} {item.index} {item.id} {item.key.hex()}{owner}")
     return found
+
+
+def _completed(epoch: EpochFile, context: Context, source: Beacon) -> EpochFile:
+    """The file with the signatures it lacks, as far as the source has them; they are verified with the rest."""
+
+    def known(there: str | None, round_: int) -> str | None:
+        with suppress(BeaconUnavailable):
+            return there or source.signature(round_).hex()
+        return None
+
+    return replace(
+        epoch,
+        mix_signature=known(epoch.mix_signature, context.mix_round),
+        open_signature=known(epoch.open_signature, context.open_round),
+    )
 
 
 def _items(checked: CheckedEpoch) -> list[Item]:
