@@ -53,7 +53,7 @@ def commit(
     generator: Annotated[str, typer.Option(help="Digest of the task generators (sha256:...), or a file of them.")],
     count: Annotated[int, typer.Option(help="How many epochs to commit ahead under one root.")] = 8,
     first: Annotated[int | None, typer.Option(help="Number of the first; the next free one when absent.")] = None,
-    mix_round: Annotated[int | None, typer.Option(help="Beacon round mixed into the first epoch.")] = None,
+    mix_round: Annotated[int | None, typer.Option(help="Beacon round mixed into the first epoch.", min=1)] = None,
     every: Annotated[int, typer.Option(help="Rounds from one epoch's mixing to the next's.")] = DAY,
     window: Annotated[int, typer.Option(help="Rounds from mixing to the opening of the secret.")] = DAY // 2,
     netuid: options.Netuid = None,
@@ -80,7 +80,7 @@ def commit(
     )
     moment = rotation.chain.moment()
     last = rotation.shelf.last()
-    start = mix_round or _next_round(last, every, moment.time, rotation.world.network)
+    start = mix_round if mix_round is not None else _next_round(last, every, moment.time, rotation.world.network)
     done = committing(
         rotation.shelf,
         rotation.world,
@@ -172,6 +172,10 @@ def verify(
         list[str] | None,
         typer.Option(metavar="URL|FILE", help="Gives rounds that the file leaves out; none is asked otherwise."),
     ] = None,
+    chain: Annotated[
+        str | None,
+        typer.Option(metavar="NETWORK|FILE", help="Ask a node, or a recording of one, for the anchor's block."),
+    ] = None,
     at: Annotated[
         str | None, typer.Option(metavar="TIME", help="Judge lateness as of this time (2026-11-30T12:00:00Z); now.")
     ] = None,
@@ -188,7 +192,10 @@ def verify(
 
     network = network_of(rehearsal_key)
     source = None if not beacon else beacon_of(beacon, network=network)
-    checked = verifying.check(verifying.read(file), trust=trust, network=network, now=_moment(at), source=source)
+    asked = None if chain is None else verifying.reader_of(chain)
+    checked = verifying.check(
+        verifying.read(file), trust=trust, network=network, now=_moment(at), source=source, chain=asked
+    )
     document = verifying.document(checked, items=items)
     if json:
         emit(document)

@@ -5,19 +5,24 @@ from __future__ import annotations
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
-from attest.errors import AttestError
+from attest.errors import AttestError, MalformedInput
+from attest.keys import ss58
+from attest.log.anchor import Anchor
 from attest.log.note import NoteKey
 from attest.seeds.beacon import Beacon, Network
 from attest.seeds.derive import Context
-from attest.seeds.epoch_file import MAX_BYTES, EpochFile
+from attest.seeds.epoch_file import MAX_BYTES, EpochFile, Stamp
 from attest.seeds.errors import BeaconUnavailable
 from attest.seeds.plan import Item, every, traced_to
 from attest.seeds.report import Outcome, Report
-from attest.seeds.verify import verify
+from attest.seeds.verify import Confirm, verify
 
-from ..errors import Exit, Unavailable, UsageError
+from ..chain.interface import ChainReader
+from ..errors import AnchorInvalid, Exit, Unavailable, UsageError
+
+CODE: Final = "anchor_invalid"
 
 
 @dataclass(frozen=True)
@@ -54,7 +59,13 @@ def read(path: Path) -> EpochFile:
 
 
 def check(
-    epoch: EpochFile, *, trust: str | None, network: Network, now: int, source: Beacon | None = None
+    epoch: EpochFile,
+    *,
+    trust: str | None,
+    network: Network,
+    now: int,
+    source: Beacon | None = None,
+    chain: ChainReader | None = None,
 ) -> CheckedEpoch:
     """Verify a file with the key the reader trusts, or for want of one with the key the file names.
 
@@ -64,15 +75,18 @@ def check(
         network: Whose signatures count.
         now: POSIX time by which lateness is judged.
         source: Gives the beacon's signatures that the file leaves out.
+        chain: Asked for the blocks that hold anchors; they count as the file states them when None.
 
     Raises:
         UsageError: ``trust`` is no key.
+        ChainUnavailable: The chain gives no answer.
     """
     key = epoch.log_key if trust is None else _key(trust)
-    report = verify(epoch, key=key, now=now, network=network)
+    confirm = None if chain is None else _confirmer(chain)
+    report = verify(epoch, key=key, now=now, network=network, confirm=confirm)
     if source is not None and report.context is not None:
         epoch = _completed(epoch, report.context, source)
-        report = verify(epoch, key=key, now=now, network=network)
+        report = verify(epoch, key=key, now=now, network=network, confirm=confirm)
     return CheckedEpoch(epoch, report, key, trust is not None, network.is_quicknet)
 
 
@@ -134,6 +148,54 @@ def lines(checked: CheckedEpoch, *, items: bool) -> list[str]:
             owner = "" if place is None else f"  only {report.roster[place]}"
             found.append(f"{item.environment} {item.index} {item.id} {item.key.hex()}{owner}")
     return found
+
+
+def reader_of(name: str) -> ChainReader:
+    """A recording of a chain, or a node of a network.
+
+    Raises:
+        BadInput: The file is no recording.
+        UsageError: No such network.
+    """
+    from ..chain.recorded import MAX_BYTES as LARGEST
+    from ..chain.recorded import Recorded
+
+    path = Path(name).expanduser()
+    if path.is_file():
+        with path.open("rb") as file:
+            return Recorded.parse(file.read(LARGEST + 1))
+    from ..chain.subtensor import Subtensor
+
+    return Subtensor(name)
+
+
+def _confirmer(chain: ChainReader) -> Confirm:
+    """Asks the chain whether a stamp is where and when it says."""
+    from ..chain.anchors import confirm
+
+    def ask(stamp: Stamp) -> None:
+        where = f"anchor at block {stamp.block}"
+        anchor = Anchor(
+            block=stamp.block,
+            extrinsic=stamp.extrinsic,
+            genesis=bytes.fromhex(stamp.genesis[2:]),
+            netuid=stamp.netuid,
+            hotkey=ss58.account_id(stamp.hotkey),
+            digest=bytes.fromhex(stamp.digest),
+            block_hash=bytes.fromhex(stamp.block_hash),
+        )
+        try:
+            confirm(anchor, chain)
+        except AnchorInvalid as error:
+            raise MalformedInput(error.what, where=where, got=error.got, expected=error.expected, code=CODE) from None
+        block = chain.block(stamp.block)
+        if block is None or int(block.time.timestamp()) != stamp.block_time:
+            got = None if block is None else int(block.time.timestamp())
+            raise MalformedInput(
+                "the block has another time", where=where, got=got, expected=stamp.block_time, code=CODE
+            )
+
+    return ask
 
 
 def _completed(epoch: EpochFile, context: Context, source: Beacon) -> EpochFile:

@@ -21,7 +21,7 @@ from forensics.store.engine import reading
 from forensics.store.epochs import EpochStatementRow
 
 from . import worker
-from .simulated import GENERATOR, PLAN, START, SimulatedChain, round_in, service
+from .simulated import GENERATOR, PLAN, START, SimulatedChain, round_in, service, world_of
 
 ROOT = Path(__file__).parents[3]
 FORK = multiprocessing.get_context("fork")
@@ -155,6 +155,7 @@ def check(driver: Driver, epochs: int, public: Path) -> dict[str, int]:
     for epoch, report in zip(found, reports, strict=True):
         assert report["verdict"] == ("void" if epoch.state is State.VOID else "verified"), report
         same_items(report, [entry for entry in fetched if entry[1] == epoch.number])
+    shelf.engine.dispose()
     voids = sum(epoch.state is State.VOID for epoch in found)
     return {"epochs": epochs, "void": voids, "fetched": len(fetched), "kills": driver.kills}
 
@@ -169,7 +170,7 @@ def same_items(report: dict, fetched: list[list]) -> None:
 
 def verified_elsewhere(public: Path, epochs: int, driver: Driver) -> list[dict]:
     """Every file through ``seeds verify`` in one process that has the public files and nothing else."""
-    key = service(driver.url, driver.chain).world.network.public_key.hex()
+    key = world_of(driver.chain).network.public_key.hex()
     script = (
         "import sys\nfrom forensics.cli.main import main\n"
         "for number in range(int(sys.argv[1])):\n"

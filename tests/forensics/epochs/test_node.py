@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import dataclasses
 from datetime import datetime
 
 import pytest
 from bittensor_core import Keypair
 
+from attest.keys import ss58
 from attest.log import Log
 from attest.seeds.beacon import QUICKNET
 from attest.seeds.verify import verify
 from forensics.chain.anchors import CommitmentAnchors
 from forensics.chain.fake import NETWORK, FakeSubstrate
+from forensics.chain.recorded import Recorded, record
 from forensics.chain.subtensor import Subtensor
 from forensics.epochs.committing import Schedule, commit
 from forensics.epochs.interfaces import World
@@ -20,6 +23,7 @@ from forensics.epochs.node import NodeChain
 from forensics.epochs.public import epoch_file
 from forensics.epochs.rotation import Rotation
 from forensics.epochs.shelf import Shelf
+from forensics.epochs.verifying import check
 from forensics.log_store import DatabaseAnchors, DatabaseLog
 from forensics.place import Place
 from tests.attest.seeds.simulated import SimulatedBeacon
@@ -74,4 +78,20 @@ def test_epochs_live_on_a_node(engine, substrate):
     assert shelf.epoch(0).state is State.REVEALED
     report = verify(epoch_file(shelf, 0), key=shelf.log.key, now=league.now, network=league.network)
     assert report.complete, report.links
+    check_the_anchor_with_the_chain(node, epoch_file(shelf, 0), league)
     node.close()
+
+
+def check_the_anchor_with_the_chain(node, file, league) -> None:
+    """A sceptic asks a node of their own, or a recording of it, and believes neither a moved block nor another time."""
+    stamp = file.stamps[0]
+    hotkey = ss58.account_id(stamp.hotkey)
+    recorded = record(node, netuid=120, hotkeys=[hotkey], at=[stamp.block])
+    for chain in (node, Recorded.parse(recorded.encode())):
+        asked = {"trust": None, "network": league.network, "now": league.now, "chain": chain}
+        assert "confirmed by the chain" in check(file, **asked).report.links[3].detail
+        lies = {"block_time": stamp.block_time - 3600, "extrinsic": 7, "block_hash": "11" * 32}
+        for name, value in lies.items():
+            lie = dataclasses.replace(file, stamps=(dataclasses.replace(stamp, **{name: value}),))
+            wrong = check(lie, **asked).report.wrong
+            assert (wrong.name, wrong.code) == ("anchor", "anchor_invalid")
