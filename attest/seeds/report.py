@@ -8,6 +8,7 @@ check. Faults:
 | --- | --- |
 | ``late_commitment`` | anchored C after, or too close to, the round that is mixed |
 | ``unanchored`` | never anchored it, and the round is out |
+| ``said_twice`` | took one step twice, so told two stories of the same epoch |
 | ``wrong_beacon`` | revealed with a value the beacon never gave |
 | ``missing_reveal`` | kept silent after R_open (the timelock opens it all the same) |
 | ``early_reveal`` | let the secret out while the epoch was running |

@@ -210,6 +210,8 @@ def _steps(walk: _Walk) -> str:
         found = walk.spoken(verify_receipt(text.encode(), log=walk.key).leaf, EpochStep, where).predicate
         if found.statement != walk.statement.digest:
             raise SeedError("a step of another epoch", where=where)
+        if str(found.step) in said:
+            raise Fault("said_twice", f"two statements say that the epoch is {found.step}")
         said.append(str(found.step))
         if found.step is Step.VOID:
             walk.void = found.reason or "void"

@@ -21,6 +21,7 @@ from ...epochs.machine import FINAL, State
 from ...epochs.public import epoch_file
 from ...epochs.records import Epoch
 from ...epochs.shelf import Shelf
+from ...errors import UsageError
 from ...place import DEFAULT_COMPETITION, Place
 from ..problems import Problem
 from ..request import Raw, raw
@@ -99,5 +100,7 @@ def _known() -> Iterator[None]:
         yield
     except EpochUnknown as error:
         raise Problem(404, "epoch_unknown", error.what) from None
+    except UsageError:
+        raise Problem(503, "seeds_unavailable", "the service's sealing key is not at hand") from None
     except NotInRoster as error:
         raise Problem(403, "not_in_roster", error.what) from None

@@ -9,10 +9,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from attest import envelope
 from attest.checking import Expected
 from attest.errors import AttestError, MalformedInput
 from attest.keys.ed25519 import Ed25519Signer
 from attest.log.note import NoteKey
+from attest.log.proof import parse_receipt
 from attest.seeds import derive
 from attest.seeds.beacon import value
 from attest.seeds.epoch_file import EpochFile
@@ -127,6 +129,20 @@ def test_without_the_secret_nothing_about_items_follows_from_public_files():
     assert SEED.hex() not in running.encode().decode()
     for index in range(9):
         assert derive.item_key(SEED, "sat", index).hex() not in running.encode().decode()
+
+
+def test_an_epoch_that_was_opened_twice_is_a_fault():
+    operator = Operator()
+    first = operator.file()
+    again = operator.opening(derive.commitment(CONTEXT, SECRET), state_of(first), sha256(b"other").digest())
+    twice = dataclasses.replace(first, steps=(*first.steps, operator.logged(again).decode()))
+    assert looked_at(twice).wrong.code == "said_twice"
+
+
+def state_of(epoch: EpochFile) -> str:
+    """Digest of the commitment's statement in a file."""
+    leaf = parse_receipt(epoch.commitment.encode()).leaf
+    return envelope.read(leaf).digest
 
 
 BROKEN = {

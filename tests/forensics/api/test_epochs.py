@@ -13,8 +13,10 @@ from forensics.api.app import create_app
 from forensics.epochs import fetches
 from forensics.epochs.committing import Schedule, commit
 from forensics.epochs.machine import State
+from forensics.epochs.opening import seal_key
 from forensics.epochs.rotation import Rotation
 from forensics.epochs.shelf import Shelf
+from forensics.settings import load
 from tests.forensics.attesting import PLACE, hotkey, pair
 from tests.forensics.epochs.simulated import GENERATOR, PLAN, SEAL_KEY, START, SimulatedChain, round_in, world_of
 
@@ -83,6 +85,16 @@ def test_where_an_epoch_stands_and_its_file_are_public(door):
     file = client.get(f"/v1/epochs/0?{WHERE}").content
     assert EpochFile.parse(file).log == str(rotation.shelf.log.key)
     assert b"secret" not in file
+
+
+def test_a_service_without_its_sealing_key_says_so_and_nothing_else(door, monkeypatch):
+    services, *_ = door
+    at(door, 0)
+    at(door, 1212)
+    locked = dataclasses.replace(services, seal_key=seal_key(load(home="/nonexistent")))
+    with TestClient(create_app(locked), raise_server_exceptions=False) as client:
+        answer = ask((locked, client, *door[2:]), ADA)
+    assert (answer.status_code, answer.json()["code"]) == (503, "seeds_unavailable")
 
 
 def test_unknown_epochs_and_subnets(door):
