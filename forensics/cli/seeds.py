@@ -2,24 +2,19 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from ..errors import Exit, UsageError
 from ..text import printable
 from . import attest_options as options
+from . import seeds_parts as parts
 from .console import emit, say
 from .home import Home
-from .output import write_file
 
 if TYPE_CHECKING:
-    from attest.seeds.beacon import Network
-
-    from ..epochs.records import Epoch
-    from ..epochs.rotation import Happened, Rotation
+    from ..epochs.rotation import Rotation
 
 app = typer.Typer(help="Hidden seeds of an epoch.", no_args_is_help=True, rich_markup_mode=None)
 
@@ -80,20 +75,20 @@ def commit(
     )
     moment = rotation.chain.moment()
     last = rotation.shelf.last()
-    start = mix_round if mix_round is not None else _next_round(last, every, moment.time, rotation.world.network)
+    start = mix_round if mix_round is not None else parts.next_round(last, every, moment.time, rotation.world.network)
     done = committing(
         rotation.shelf,
         rotation.world,
         moment,
-        plan=_plan(items),
-        generator=_generator(generator),
+        plan=parts.plan(items),
+        generator=parts.generator(generator),
         schedule=Schedule(start, every, window),
         count=count,
         first=first,
     )
     happened = rotation.advance()
     numbers = [epoch.number for epoch in done]
-    return _report(rotation, numbers, happened, out=out, as_json=json)
+    return parts.report(rotation, numbers, happened, out=out, as_json=json)
 
 
 @app.command("current")
@@ -121,8 +116,8 @@ def current(
     )
     happened = rotation.advance()
     epochs = rotation.shelf.epochs()
-    shown = epochs if every else _running(epochs)
-    return _report(rotation, [epoch.number for epoch in shown], happened, out=out, as_json=json)
+    shown = epochs if every else parts.running(epochs)
+    return parts.report(rotation, [epoch.number for epoch in shown], happened, out=out, as_json=json)
 
 
 @app.command("reveal")
@@ -156,9 +151,9 @@ def reveal(
             f"void: {found.void_reason}" if found.void_reason else "not to be revealed yet",
             where=f"epoch {epoch}",
             got="; ".join([str(found.state), *notes]),
-            expected=f"round {found.open_round}, {_time(found.open_round, rotation.world.network)}",
+            expected=f"round {found.open_round}, {parts.time_of(found.open_round, rotation.world.network)}",
         )
-    return _report(rotation, [epoch], happened, out=out, as_json=json)
+    return parts.report(rotation, [epoch], happened, out=out, as_json=json)
 
 
 @app.command("verify")
@@ -194,7 +189,7 @@ def verify(
     source = None if not beacon else beacon_of(beacon, network=network)
     asked = None if chain is None else verifying.reader_of(chain)
     checked = verifying.check(
-        verifying.read(file), trust=trust, network=network, now=_moment(at), source=source, chain=asked
+        verifying.read(file), trust=trust, network=network, now=parts.moment(at), source=source, chain=asked
     )
     document = verifying.document(checked, items=items)
     if json:
@@ -225,109 +220,3 @@ def _rotation(
     asked = opening.chain_of(chain, home.settings, home.engine, netuid=place.netuid, pair=pair)
     source = opening.beacon_of(beacon or (), network=network)
     return opening.open_rotation(home.settings, home.engine, place, chain=asked, beacon=source, network=network)
-
-
-def _next_round(last: Epoch | None, every: int, now: int, network: Network) -> int:
-    """After the last epoch committed, or an hour ahead."""
-    ahead = network.round_at(now + 3600) + 1
-    return ahead if last is None else max(ahead, last.mix_round + every)
-
-
-def _plan(items: list[str]) -> Any:
-    """The plan of ``NAME=COMMON[+TRACERS]`` options."""
-    from attest.seeds.plan import Environment, Plan
-
-    found = []
-    for text in items:
-        name, _, amounts = text.partition("=")
-        common, _, tracers = amounts.partition("+")
-        if not name or not common.isdecimal() or not (tracers or "0").isdecimal():
-            raise UsageError("not a number of items", where="--items", got=text[:80], expected="NAME=COMMON+TRACERS")
-        found.append(Environment(name, int(common), int(tracers or 0)))
-    return Plan.of(*found)
-
-
-def _generator(text: str) -> str:
-    import re
-    from hashlib import sha256
-
-    if re.fullmatch(r"sha256:[0-9a-f]{64}", text):
-        return text
-    try:
-        return "sha256:" + sha256(Path(text).expanduser().read_bytes()).hexdigest()
-    except OSError as error:
-        raise UsageError(
-            "neither a digest nor a file", where="--generator", got=text[:80], expected=error.strerror or "sha256:..."
-        ) from None
-
-
-def _running(epochs: list[Epoch]) -> list[Epoch]:
-    """The first epoch that is under way; else the next one ahead, else the last."""
-    from ..epochs.machine import FINAL
-
-    living = [epoch for epoch in epochs if epoch.state not in FINAL]
-    return living[:1] or epochs[-1:]
-
-
-def _report(
-    rotation: Rotation, numbers: list[int], happened: list[Happened], *, out: Path | None, as_json: bool
-) -> int:
-    from ..epochs.public import epoch_file
-
-    network = rotation.world.network
-    epochs = [rotation.shelf.epoch(number) for number in numbers]
-    if out is not None:
-        out.mkdir(parents=True, exist_ok=True)
-        for number in numbers:
-            write_file(out / f"epoch-{number}.json", epoch_file(rotation.shelf, number).encode(), option="--out")
-    if as_json:
-        emit(
-            {
-                "log": str(rotation.shelf.log.key),
-                "epochs": [_document(epoch, network) for epoch in epochs],
-                "happened": [{"epoch": h.epoch, "state": str(h.state), "note": h.note} for h in happened],
-            }
-        )
-        return Exit.CLEAN
-    for h in happened:
-        say(f"epoch {h.epoch}: {h.state}{', ' + h.note if h.note else ''}" if h.epoch >= 0 else f"note: {h.note}")
-    for epoch in epochs:
-        print(f"epoch {epoch.number}  {epoch.state}" + (f"  {epoch.void_reason}" if epoch.void_reason else ""))
-        print(f"  commitment {epoch.commitment.hex()}")
-        print(f"  mixed with round {epoch.mix_round}, {_time(epoch.mix_round, network)}")
-        print(f"  opens with round {epoch.open_round}, {_time(epoch.open_round, network)}")
-    if not epochs:
-        say("no epochs are committed; `forensics seeds commit` commits some")
-    return Exit.CLEAN
-
-
-def _document(epoch: Epoch, network: Network) -> dict[str, Any]:
-    return {
-        "epoch": epoch.number,
-        "state": str(epoch.state),
-        "void_reason": epoch.void_reason or None,
-        "commitment": epoch.commitment.hex(),
-        "pool": "sha256:" + epoch.plan.digest.hex(),
-        "plan": epoch.plan.write(),
-        "generator": epoch.generator,
-        "mix_round": epoch.mix_round,
-        "mix_at": _time(epoch.mix_round, network),
-        "open_round": epoch.open_round,
-        "open_at": _time(epoch.open_round, network),
-        "batch": {"root": epoch.place.root.hex(), "index": epoch.place.index, "size": epoch.place.size},
-        "anchor": None if epoch.stamp is None else epoch.stamp.write(),
-        "validators": len(epoch.roster),
-    }
-
-
-def _time(round_: int, network: Network) -> str:
-    return datetime.fromtimestamp(network.time_of(round_), UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
-
-
-def _moment(at: str | None) -> int:
-    """POSIX time of ``--at``, or now."""
-    try:
-        moment = datetime.now(UTC) if at is None else datetime.strptime(at, "%Y-%m-%dT%H:%M:%SZ").replace(tzinfo=UTC)
-    except ValueError:
-        raise UsageError("not a time", where="--at", got=at or "", expected="2026-11-30T12:00:00Z") from None
-    return int(moment.timestamp())

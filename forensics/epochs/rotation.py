@@ -59,6 +59,7 @@ class Rotation:
 
     def __init__(self, shelf: Shelf, world: World, chain: SeedChain) -> None:
         self.shelf, self.world, self.chain = shelf, world, chain
+        self._stamps: dict[bytes, Stamp] = {}
 
     def advance(self) -> list[Happened]:
         """Do everything that can be done now.
@@ -68,6 +69,7 @@ class Rotation:
         """
         self.shelf.flush()
         happened: list[Happened] = []
+        self._stamps.clear()  # one question for all epochs of a batch, asked anew each time
         try:
             moment = self.chain.moment()
             self.shelf.take_receipts()
@@ -120,8 +122,8 @@ class Rotation:
     def _stamp(self, epoch: Epoch, moment: Moment) -> Stamp | None:
         """The first block that holds the commitment; puts it there while there is still time."""
         digest = self.shelf.anchored_digest(epoch)
-        if digest is None:
-            return None
+        if digest is None or digest in self._stamps:
+            return None if digest is None else self._stamps[digest]
         found = [a for a in self.chain.anchors(digest) if a.digest == digest]
         last_call = self.world.network.time_of(epoch.mix_round) - ANCHOR_MARGIN
         if not found and moment.time < last_call:
@@ -129,7 +131,8 @@ class Rotation:
         if not found:
             return None
         first = min(found)
-        return Stamp.of(first, self.chain.block_time(first.block))
+        self._stamps[digest] = Stamp.of(first, self.chain.block_time(first.block))
+        return self._stamps[digest]
 
     def _apply(self, epoch: Epoch, change: Change, seen: _Seen) -> None:
         """Make one change and say so, in one transaction."""
