@@ -174,6 +174,9 @@ def verify(
     at: Annotated[
         str | None, typer.Option(metavar="TIME", help="Judge lateness as of this time (2026-11-30T12:00:00Z); now.")
     ] = None,
+    log: Annotated[
+        str | None, typer.Option(metavar="URL", help="Read this service's whole log for a second story of the epoch.")
+    ] = None,
     rehearsal_key: RehearsalKey = None,
     items: Annotated[bool, typer.Option("--items", help="List the epoch's items once the seed is known.")] = False,
     json: options.Json = False,
@@ -191,6 +194,11 @@ def verify(
     checked = verifying.check(
         verifying.read(file), trust=trust, network=network, now=parts.moment(at), source=source, chain=asked
     )
+    if log is not None:
+        from ..claims.remote import Remote
+
+        remote = Remote(log)
+        checked = verifying.watched(checked, remote.checkpoint(), remote.tile)
     document = verifying.document(checked, items=items)
     if json:
         emit(document)

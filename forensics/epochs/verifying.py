@@ -10,17 +10,19 @@ from typing import Any, Final
 from attest.errors import AttestError, MalformedInput
 from attest.keys import ss58
 from attest.log.anchor import Anchor
-from attest.log.note import NoteKey
+from attest.log.note import NoteKey, open_checkpoint
 from attest.seeds.beacon import Beacon, Network
 from attest.seeds.derive import Context
 from attest.seeds.epoch_file import MAX_BYTES, EpochFile, Stamp
 from attest.seeds.errors import BeaconUnavailable
+from attest.seeds.monitor import Watch
 from attest.seeds.plan import Item, every, traced_to
-from attest.seeds.report import Outcome, Report
+from attest.seeds.report import Link, Outcome, Report
 from attest.seeds.verify import Confirm, verify
 
 from ..chain.interface import ChainReader
 from ..errors import AnchorInvalid, Exit, Unavailable, UsageError
+from ..verifying.audits import Fetch, audit
 
 CODE: Final = "anchor_invalid"
 
@@ -88,6 +90,38 @@ def check(
         epoch = _completed(epoch, report.context, source)
         report = verify(epoch, key=key, now=now, network=network, confirm=confirm)
     return CheckedEpoch(epoch, report, key, trust is not None, network.is_quicknet)
+
+
+def watched(checked: CheckedEpoch, checkpoint: bytes, fetch: Fetch) -> CheckedEpoch:
+    """The report with one more link: that the whole log tells one story of this epoch.
+
+    Args:
+        checked: What the file alone shows.
+        checkpoint: The log's newest signed checkpoint.
+        fetch: Gets the log's tiles.
+
+    Raises:
+        NoteInvalid: The checkpoint is not signed by the key the file was checked with.
+        LogTampered: The leaves served are not those that were signed.
+    """
+    tree = open_checkpoint(checkpoint, log=checked.key).checkpoint
+    watch = Watch(checked.key)
+    audit(tree, fetch, take=watch.take)
+    link = _story(watch, checked.report, tree.size)
+    return replace(checked, report=replace(checked.report, links=(*checked.report.links, link)))
+
+
+def _story(watch: Watch, report: Report, size: int) -> Link:
+    context = report.context
+    if context is None:
+        return Link("log", Outcome.NOT_CHECKED, "the statement cannot be believed")
+    epoch = ("0x" + context.genesis.hex(), context.netuid, context.competition, context.epoch)
+    for lie in watch.found:
+        if lie.epoch == epoch:
+            return Link("log", Outcome.FAULT, f"leaves {lie.first} and {lie.second} tell two stories", lie.code)
+    if epoch not in watch.commitments:
+        return Link("log", Outcome.FAULT, "this log does not have the commitment", "not_in_log")
+    return Link("log", Outcome.OK, f"{size} leaves read, one story of this epoch")
 
 
 def exit_code(report: Report) -> Exit:
