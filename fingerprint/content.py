@@ -62,13 +62,13 @@ class TensorHasher:
     """Tensor digest and value digest in one stream of blocks.
 
     Only tensors that are floating point and not already bfloat16 need a second hash for their values; integer
-    tensors have no rounded form, their value digest is the tensor digest.
+    tensors have no rounded form, their value digest is the tensor digest. ``values=False`` leaves that hash out.
     """
 
-    def __init__(self, dtype: torch.dtype, shape: Sequence[int]) -> None:
-        self._exact = hashlib.sha256(_header(dtype_name(dtype), shape))
-        rounds = dtype.is_floating_point and dtype != torch.bfloat16
-        self._value = hashlib.sha256(_header("BF16", shape)) if rounds else None
+    def __init__(self, dtype: torch.dtype, shape: Sequence[int], *, values: bool = True) -> None:
+        self._exact = hashlib.sha256(tensor_header(dtype_name(dtype), shape))
+        rounds = values and dtype.is_floating_point and dtype != torch.bfloat16
+        self._value = hashlib.sha256(tensor_header("BF16", shape)) if rounds else None
 
     def update(self, block: torch.Tensor) -> None:
         """Take the next block, in C order."""
@@ -146,6 +146,7 @@ def merkle_root(leaves: Sequence[bytes]) -> bytes:
     return hashlib.sha256(b"\x01" + merkle_root(leaves[:split]) + merkle_root(leaves[split:])).digest()
 
 
-def _header(dtype: str, shape: Sequence[int]) -> bytes:
+def tensor_header(dtype: str, shape: Sequence[int]) -> bytes:
+    """What a tensor's digest starts with: domain, dtype, rank and dimensions."""
     dims = struct.pack(f"<Q{len(shape)}Q", len(shape), *shape)
     return length_prefixed(TENSOR_DOMAIN) + length_prefixed(dtype.encode()) + dims

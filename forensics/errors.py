@@ -6,12 +6,16 @@ ForensicsError
 │   ├── EvidenceError      an evidence bundle that cannot be trusted
 │   ├── ReplayMismatch     an intact bundle that no longer gives the same result
 │   ├── NotKnown           no such model in the registry
+│   ├── AnchorInvalid      a digest that is not on the chain where it is said to be
 │   └── StoreCorrupt       a stored blob or database contradicts its own digest or schema
 └── Unavailable            nothing wrong with the input; try again or elsewhere        (exit 4)
-    └── StoreUnavailable   database or blobs cannot be read or written (locked, full, absent, older schema)
+    ├── StoreUnavailable   database or blobs cannot be read or written (locked, full, absent, older schema)
+    └── ChainUnavailable   no node answers, or it does not have what was asked for
+        └── ChainRefused   the chain answered, and would not take what was sent
 
-``fingerprint.errors`` maps onto the same codes: absent files are exit 4, everything else there is exit 3. Each error
-carries what, where, got, expected and remedy, so that it can be acted on as text and as JSON.
+``fingerprint.errors`` and ``attest.errors`` map onto the same codes: absent files are exit 4, everything else in both
+trees is exit 3. Each error carries what, where, got, expected and remedy, so that it can be acted on as text and as
+JSON.
 """
 
 from __future__ import annotations
@@ -19,6 +23,7 @@ from __future__ import annotations
 from enum import IntEnum
 from typing import Any
 
+from attest.errors import AttestError
 from fingerprint.errors import CheckpointUnavailable, FingerprintError
 
 
@@ -79,6 +84,10 @@ class NotKnown(BadInput):
     """No such model in the registry."""
 
 
+class AnchorInvalid(BadInput):
+    """A digest that is not on the chain where it is said to be: never was, or a reorganisation removed it."""
+
+
 class StoreCorrupt(BadInput):
     """A stored blob or database contradicts its own digest or schema."""
 
@@ -91,18 +100,31 @@ class StoreUnavailable(Unavailable):
     """Database or blobs cannot be read or written: locked, full, absent or of another schema."""
 
 
+class ChainUnavailable(Unavailable):
+    """No node answers, or it does not have what was asked for. The log goes on without it."""
+
+
+class ChainRefused(ChainUnavailable):
+    """The chain answered, and would not take what was sent: hotkey not registered, quota used up, no funds."""
+
+
 def exit_code(error: Exception) -> Exit:
-    """The contract's exit code for any error of both trees."""
+    """The contract's exit code for any error of the three trees."""
     if isinstance(error, ForensicsError):
         return error.exit
     return Exit.UNAVAILABLE if isinstance(error, CheckpointUnavailable) else Exit.BAD_INPUT
 
 
-def document(error: ForensicsError | FingerprintError) -> dict[str, Any]:
+def code_of(error: Exception) -> str:
+    """Its stable name: ``StoreCorrupt`` is ``store_corrupt``, and what ``attest`` refuses brings a code along."""
+    return error.code if isinstance(error, AttestError) else _code(type(error).__name__)
+
+
+def document(error: ForensicsError | FingerprintError | AttestError) -> dict[str, Any]:
     """The JSON document an error becomes under ``--json``."""
     return {
         "error": {
-            "code": _code(type(error).__name__),
+            "code": code_of(error),
             "message": str(error),
             "where": error.where,
             "got": str(error.got),

@@ -35,6 +35,12 @@ class Settings(BaseSettings):
         blobs: fsspec URL of the content-addressed store; empty means a folder in the home.
         busy_seconds: How long a writer waits for another one.
         candidates: How many known models the search proposes to ``identify``.
+        network: Name of the chain; only ``finney`` has its genesis hash built in.
+        genesis: Genesis hash of the chain, ``0x`` and 64 hex digits; empty means the network's.
+        netuid: The only subnet whose statements the service takes; any when not set.
+        origin: Name of the service's log, drawn from its key when the key is made; cannot be changed afterwards.
+        key_password: Encrypts the key files under ``keys`` in the home; at least 8 characters. Secret.
+        seed_key: Seals the hidden seeds at rest, 64 hex digits. Secret; keep it apart from the database.
     """
 
     model_config = SettingsConfigDict(env_prefix="FORENSICS_", extra="forbid", frozen=True)
@@ -44,6 +50,12 @@ class Settings(BaseSettings):
     blobs: str = ""
     busy_seconds: float = Field(default=30.0, gt=0, le=3600)
     candidates: int = Field(default=16, ge=1, le=1000)
+    network: str = Field(default="finney", pattern=r"^[a-z0-9][a-z0-9._-]{0,63}$")
+    genesis: str = Field(default="", pattern=r"^(0x[0-9a-f]{64})?$")
+    netuid: int | None = Field(default=None, ge=0, le=0xFFFF)
+    origin: str = Field(default="", pattern=r"^[!-*,-~]{0,200}$")
+    key_password: SecretStr = SecretStr("")
+    seed_key: SecretStr = SecretStr("")
 
     @field_validator("home", mode="after")
     @classmethod

@@ -12,11 +12,11 @@ from __future__ import annotations
 import os
 import stat
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 from attest import canonical
 from attest.canonical import Json
@@ -25,11 +25,24 @@ from attest.errors import BundleError, ContentMismatch, MalformedInput
 from .manifest import GIT_PATHS, Resource, check_path
 
 CHUNK: Final = 1 << 20
+AHEAD: Final = 4
+"""Chunks in memory for each file: whoever listens may be so far behind before reading waits for it."""
 SAMPLED: Final = 16
-"""One chunk in so many is digested on its own."""
+"""One chunk in so many is digested on its own, for later spot checks."""
+MOST_SAMPLED: Final = 64
+"""About so many of one file at most: what a spot check detects depends on how many it draws, not on the choice it had."""
 MAX_FILES: Final = 100_000
 Draw = Callable[[int], int]
 """``draw(n)`` is a uniform random number below n, such as ``secrets.randbelow``."""
+Listen = Callable[[str], "Listener | None"]
+"""Asked once for every file that is read: who else wants its bytes?"""
+
+
+class Listener(Protocol):
+    """Somebody else who digests a file's bytes while they are in memory, so that they are read once."""
+
+    def update(self, chunk: memoryview) -> None:
+        """Take the next bytes, in order; called from another thread, and the view is only valid during the call."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,6 +145,7 @@ def hash_folder(
     spot_check: int = 0,
     draw: Draw | None = None,
     workers: int | None = None,
+    listen: Listen | None = None,
 ) -> Hashed:
     """Digest every file of a folder, or every ``shard_size`` bytes of each.
 
@@ -143,6 +157,8 @@ def hash_folder(
         spot_check: How many random chunks of such files are hashed all the same.
         draw: Randomness; without it no chunks are sampled, and none can be checked next time.
         workers: Threads; as many as cores when None.
+        listen: Others who want the bytes of whole files; each file's listener runs beside its digest, so on two cores
+            both take the time of one.
 
     Raises:
         BundleError: Something in the folder cannot be signed.
@@ -160,11 +176,13 @@ def hash_folder(
     tasks = [(path, start, end) for path, pieces in fresh.items() for start, end in pieces]
     made: dict[str, list[tuple[bytes, list[Sample]]]] = {path: [] for path in fresh}
 
-    def run(task: tuple[str, int, int]) -> tuple[bytes, list[Sample]]:
-        path, start, end = task
-        return _hash_piece(folder / path, files[path], start, end, samples[path])
-
     with ThreadPoolExecutor(workers or os.cpu_count()) as pool:
+
+        def run(task: tuple[str, int, int]) -> tuple[bytes, list[Sample]]:
+            path, start, end = task
+            listener = listen(path) if listen is not None and shard_size is None else None
+            return _hash_piece(folder / path, files[path], start, end, samples[path], listener)
+
         for (path, _, _), result in zip(tasks, pool.map(run, tasks), strict=True):
             made[path].append(result)
     now = {path: kept[path] if path in kept else _new_hint(files[path], made[path]) for path in files}
@@ -189,21 +207,24 @@ def _pieces(size: int, shard_size: int | None) -> Iterator[tuple[int, int]]:
 def _choose(size: int, shard_size: int | None, draw: Draw | None) -> frozenset[int]:
     if draw is None:
         return frozenset()
+    every = max(SAMPLED, size // CHUNK // MOST_SAMPLED)
     chunks = (begin for start, end in _pieces(size, shard_size) for begin in range(start, end, CHUNK))
-    return frozenset(begin for begin in chunks if draw(SAMPLED) == 0)
+    return frozenset(begin for begin in chunks if draw(every) == 0)
 
 
 def _hash_piece(
-    file: Path, expected: os.stat_result, start: int, end: int, sampled: frozenset[int]
+    file: Path,
+    expected: os.stat_result,
+    start: int,
+    end: int,
+    sampled: frozenset[int],
+    listener: Listener | None,
 ) -> tuple[bytes, list[Sample]]:
     whole, samples = sha256(), []
     descriptor = os.open(file, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
     try:
         _check_same(file, expected, os.fstat(descriptor))
-        buffer = bytearray(CHUNK)
-        view = memoryview(buffer)
-        for begin in range(start, end, CHUNK):
-            chunk = view[: _read(descriptor, view[: min(CHUNK, end - begin)], begin, file)]
+        for begin, chunk in _chunks(descriptor, file, start, end, listener):
             whole.update(chunk)
             if begin in sampled:
                 samples.append(Sample(begin, len(chunk), sha256(chunk).digest()))
@@ -211,6 +232,31 @@ def _hash_piece(
     finally:
         os.close(descriptor)
     return whole.digest(), samples
+
+
+def _chunks(
+    descriptor: int, file: Path, start: int, end: int, listener: Listener | None
+) -> Iterator[tuple[int, memoryview]]:
+    """The chunks of a piece with their offsets; a listener gets each of them too, in order, on a thread of its own.
+
+    A few buffers go round, so that neither side waits for the other at every chunk; one is filled again only when the
+    listener is done with it. When this ends, so is the listener.
+    """
+    buffers = [memoryview(bytearray(min(CHUNK, max(1, end - start)))) for _ in range(1 if listener is None else AHEAD)]
+    busy: list[Future[None] | None] = [None] * len(buffers)
+    with ThreadPoolExecutor(1) as beside:  # starts its thread with the first chunk that somebody listens to
+        for number, begin in enumerate(range(start, end, CHUNK)):
+            slot = number % len(buffers)
+            if (before := busy[slot]) is not None:
+                before.result()
+            chunk = buffers[slot][: min(CHUNK, end - begin)]
+            chunk = chunk[: _read(descriptor, chunk, begin, file)]
+            if listener is not None:
+                busy[slot] = beside.submit(listener.update, chunk)
+            yield begin, chunk
+        for future in busy:
+            if future is not None:
+                future.result()
 
 
 def _read(descriptor: int, into: memoryview, offset: int, file: Path) -> int:

@@ -19,8 +19,8 @@ from attest.record import Address, Choice, Integer, ListOf, Nested, Nullable, Re
 QUICKNET: Final = "52db9ba70e0cc0f6eaf7803dd07447a1f5477735fd3f661792ba94600c84e971"
 """Chain hash of drand quicknet."""
 MAX_TIMELOCK: Final = 4096
-MAX_ROSTER: Final = 1024
-"""Most validators of an epoch; a subnet has 256 uids."""
+MAX_ROSTER: Final = 512
+"""Most validators of an epoch: a subnet has 256 uids, and the statement must fit into a leaf of the log."""
 
 Round = Annotated[int, Integer(1)]
 

@@ -23,7 +23,7 @@ class SafetensorsCheckpoint(Checkpoint):
     ) -> None:
         self.path, self.config = path, config
         self.files = tuple(sorted((file.file for file in files), key=lambda file: file.name))
-        self._shards, self._tokens = tuple(files), tokens
+        self.shards, self._tokens = tuple(files), tokens
         self._home = {name: file for file in files for name in file.entries}
         self.tensors = {name: file.entries[name].info for name, file in self._home.items()}
 
@@ -53,5 +53,5 @@ class SafetensorsCheckpoint(Checkpoint):
 
     def close(self) -> None:
         """Unmap every shard."""
-        for file in self._shards:
+        for file in self.shards:
             file.map.close()

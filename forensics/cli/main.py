@@ -16,11 +16,27 @@ from typing import Annotated, cast
 
 import typer
 
+from attest.errors import AttestError
 from fingerprint.errors import FingerprintError
 
 from .. import errors
 from ..errors import Exit, ForensicsError, Unavailable, UsageError
-from . import compare, demo, identify, known, migrate, overfit, replay, scan
+from . import (
+    attest,
+    compare,
+    demo,
+    identify,
+    known,
+    log,
+    migrate,
+    overfit,
+    replay,
+    scan,
+    seed_tasks,
+    seeds,
+    serve,
+    verify,
+)
 from .console import emit, say
 
 DEBUG = "FORENSICS_DEBUG"
@@ -60,6 +76,12 @@ app.add_typer(known.app, name="known")
 app.command("identify")(identify.identify)
 app.command("overfit")(overfit.overfit)
 app.command("replay")(replay.replay)
+app.add_typer(attest.app, name="attest")
+app.command("verify")(verify.verify)
+app.add_typer(log.app, name="log")
+app.add_typer(seeds.app, name="seeds")
+seeds.app.command("tasks")(seed_tasks.tasks)
+app.command("serve")(serve.serve)
 app.command("migrate")(migrate.migrate)
 app.command("demo")(demo.demo)
 
@@ -74,7 +96,7 @@ def main(arguments: list[str] | None = None) -> int:
         return code
     except typer.Exit as done:  # --help
         return done.exit_code
-    except (ForensicsError, FingerprintError) as error:
+    except (ForensicsError, FingerprintError, AttestError) as error:
         return _report(error, as_json=as_json)
     except _CLICK_ERROR as error:
         if type(error).__name__ == "NoArgsIsHelpError":
@@ -111,7 +133,7 @@ def run() -> None:
     sys.exit(main())
 
 
-def _report(error: ForensicsError | FingerprintError, *, as_json: bool) -> int:
+def _report(error: ForensicsError | FingerprintError | AttestError, *, as_json: bool) -> int:
     try:
         say(f"error: {error}")
         if as_json:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from alembic import context
 
-from forensics.store.tables import Base
+from forensics.store.schema import METADATA
 
-context.configure(connection=context.config.attributes["connection"], target_metadata=Base.metadata)
+context.configure(connection=context.config.attributes["connection"], target_metadata=METADATA)
 context.run_migrations()

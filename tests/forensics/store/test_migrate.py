@@ -13,7 +13,7 @@ import forensics.results.tables  # noqa: F401 - its tables belong to the schema
 from forensics.errors import StoreUnavailable
 from forensics.store import migrate
 from forensics.store.engine import connect
-from forensics.store.tables import Base
+from forensics.store.schema import METADATA
 
 FORK = multiprocessing.get_context("fork")
 
@@ -31,7 +31,7 @@ def test_head_is_what_the_scripts_say():
 
 def test_migrations_make_the_schema_that_the_tables_declare(engine):
     with engine.connect() as connection:
-        assert compare_metadata(MigrationContext.configure(connection), Base.metadata) == []
+        assert compare_metadata(MigrationContext.configure(connection), METADATA) == []
 
 
 def test_an_empty_database_is_made_ready_and_a_ready_one_left_alone(bare):

@@ -1,0 +1,48 @@
+"""A request as it arrived: the bytes that are hashed, verified and parsed are the bytes received."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from urllib.parse import quote
+
+from starlette.requests import Request
+
+from .auth import Caller, authenticate
+from .idempotency import HEADER
+from .services import Services
+
+
+@dataclass(frozen=True)
+class Raw:
+    """Method, target, headers and body of a request."""
+
+    method: str
+    target: str
+    headers: dict[str, str]
+    body: bytes
+
+    @property
+    def identity(self) -> bytes:
+        """What must be equal for two requests to be the same."""
+        return f"{self.method}\n{self.target}\n".encode() + self.body
+
+    @property
+    def idempotency_key(self) -> str | None:
+        """The header, if it was sent."""
+        return self.headers.get(HEADER.lower())
+
+    def caller(self, services: Services) -> Caller:
+        """Who signed it.
+
+        Raises:
+            Problem: 401.
+        """
+        return authenticate(services, self.headers, self.body, method=self.method, target=self.target)
+
+
+async def raw(request: Request) -> Raw:
+    """Dependency: the request with its whole body, whose size was limited on the way."""
+    path = request.scope.get("raw_path") or quote(request.scope["path"]).encode()
+    query = request.scope.get("query_string", b"")
+    target = path.decode("latin-1") + (f"?{query.decode('latin-1')}" if query else "")
+    return Raw(request.method, target, dict(request.headers.items()), await request.body())

@@ -1,0 +1,3 @@
+"""One file a resource; each makes its router from ``Services``."""
+
+from __future__ import annotations

@@ -1,0 +1,105 @@
+"""What the routers work on, made once when the service starts and handed in; tests hand in their own."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from sqlalchemy import Engine
+
+from attest.keys.service import account
+from attest.log import Log
+from attest.log.note import NoteKey
+from attest.seeds.seal import SealKey
+
+from ..attestations.relations import KnownRelations
+from ..attestations.service import Attestations
+from ..epochs.opening import seal_key
+from ..keys import Keys
+from ..known.index import Index
+from ..known.registry import Registry
+from ..log_store import DatabaseLog
+from ..place import now, settings_genesis
+from ..store.blobs import Blobs
+from .idempotency import Answers
+from .nonces import DatabaseNonces
+
+if TYPE_CHECKING:
+    from ..settings import Settings
+
+Clock = Callable[[], datetime]
+
+
+@dataclass(frozen=True)
+class Services:
+    """Everything behind the door.
+
+    Args:
+        engine: The database.
+        log: The transparency log.
+        log_key: Its public key and name.
+        hotkey: The service's account, to which signed requests are bound.
+        network: Name of the chain.
+        genesis: Genesis hash of the chain.
+        netuid: The only subnet served; None for any.
+        attestations: Statements.
+        nonces: Signed requests that were accepted.
+        answers: Answers to requests with an Idempotency-Key.
+        clock: The time.
+        seal_key: Opens the hidden seeds at rest.
+    """
+
+    engine: Engine
+    log: Log
+    log_key: NoteKey
+    hotkey: str
+    network: str
+    genesis: str
+    netuid: int | None
+    attestations: Attestations
+    nonces: DatabaseNonces
+    answers: Answers
+    clock: Clock
+    seal_key: SealKey
+
+    @classmethod
+    def open(cls, settings: Settings, engine: Engine, *, clock: Clock = now) -> Services:
+        """The services of one home; makes its keys, tables and log where they are missing.
+
+        Raises:
+            LogTampered: The stored log is not the one that was signed; nothing starts.
+            StoreUnavailable: Database or blobs cannot be used.
+        """
+        keys = Keys.of(settings)
+        signer = keys.service()
+        log_key = keys.service_public(origin=settings.origin)
+        log = Log(DatabaseLog(engine), signer, origin=log_key.name)
+        blobs = Blobs(settings.blobs_url)
+        registry = Registry(engine, blobs, clock=clock)
+        genesis = settings_genesis(settings)
+        return cls(
+            engine=engine,
+            log=log,
+            log_key=log_key,
+            hotkey=account(signer).address,
+            network=settings.network,
+            genesis=genesis,
+            netuid=settings.netuid,
+            attestations=Attestations(
+                engine=engine,
+                blobs=blobs,
+                log=log,
+                registry=registry,
+                relations=KnownRelations(registry, Index(engine, Path(settings.home) / "cache"), blobs),
+                genesis=genesis,
+                netuid=settings.netuid,
+                clock=clock,
+            ),
+            nonces=DatabaseNonces(engine, clock=clock),
+            answers=Answers(engine, clock=clock),
+            clock=clock,
+            seal_key=seal_key(settings),
+        )
