@@ -13,7 +13,7 @@ from typing import Final
 
 import numpy as np
 
-from .results import NOBODY, Floats, Results
+from .results import NOBODY, Cell, Floats, Results
 
 MOST: Final = 10
 """Groups of a cell: enough to take nine tenths of the spread of difficulty away."""
@@ -26,7 +26,8 @@ UNITS: Final = 20
 def by_difficulty(results: Results) -> Results:
     """The same rows with every cell cut into groups of like difficulty; cells keep epoch and environment."""
     mean, units = item_means(results)
-    cells, item_cell = [], np.empty_like(results.item_cell)
+    cells: list[Cell] = []
+    item_cell = np.empty_like(results.item_cell)
     for index, cell in enumerate(results.cells):
         items = np.flatnonzero(results.item_cell == index)
         common = results.item_validator[items] == NOBODY

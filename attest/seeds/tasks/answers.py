@@ -23,7 +23,7 @@ def read(text: str, *, depth: int) -> Values | None:
     text = text[-MAX_TEXT:]
     marks = list(_MARK.finditer(text))
     body = text[marks[-1].end() :] if marks else text
-    tokens = _tokens(body.strip().strip("`*_").strip().rstrip("."))
+    tokens = _tokens(body.strip("`*_. \t\r\n"))
     return None if tokens is None else _parse(tokens, depth)
 
 
@@ -34,7 +34,8 @@ def integers(text: str) -> list[int] | None:
 
 
 def _tokens(body: str) -> list[str] | None:
-    tokens, place = [], 0
+    tokens: list[str] = []
+    place = 0
     while place < len(body):
         match = _TOKEN.match(body, place)
         if match is None or len(tokens) > 4 * MAX_VALUES:
@@ -49,27 +50,27 @@ def _parse(tokens: list[str], depth: int) -> Values | None:
     stack: list[list[Values]] = []
     done: list[Values] = []
     expects = True  # a value or the end of an empty list may come next
-    for token in tokens:
+    for word in tokens:
         if done:
             return None
-        if token == ",":
+        if word == ",":
             if expects or not stack:
                 return None
             expects = True
             continue
-        if token == "[":
+        if word == "[":
             if not expects or len(stack) == depth:
                 return None
             stack.append([])
             continue
-        if token == "]":
+        if word == "]":
             if not stack or (expects and stack[-1]):
                 return None
             value: Values = stack.pop()
         elif not expects:
             return None
         else:
-            value = int(token)
+            value = int(word)
         (stack[-1] if stack else done).append(value)
         expects = False
     return done[0] if done and not stack else None

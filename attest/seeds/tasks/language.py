@@ -1,9 +1,9 @@
 """A small language of list programs, and an interpreter that always ends.
 
 A program is lines ``b = map add:3 a``: each names a new value, made by one operation from earlier ones. The input is
-``a``, a list of integers; the last line's value is the output, a list or an integer. There are no loops and no calls, each
-operation passes over its lists once (``sort`` and ``unique`` too, as counted here), and lists, values and steps are
-bounded, so a program's cost is known before it runs.
+``a``, a list of integers; the last line's value is the output, a list or an integer. There are no loops and no calls,
+each operation passes over its lists once (``sort`` and ``unique`` too, as counted here), and lists, values and steps
+are bounded, so a program's cost is known before it runs.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Final
 
 from attest.errors import MalformedInput
@@ -221,20 +222,20 @@ def _turned(number: int, entries: tuple[int, ...]) -> Value:
 
 
 _OF_LIST: Final[dict[str, Callable[[tuple[int, ...]], Value]]] = {
-    "reverse": lambda l: l[::-1],
-    "sort": lambda l: tuple(sorted(l)),
-    "unique": lambda l: tuple(dict.fromkeys(l)),
-    "diff": lambda l: tuple(y - x for x, y in zip(l, l[1:], strict=False)),
-    "sum": lambda l: sum(l),
-    "max": lambda l: max(_some(l)),
-    "min": lambda l: min(_some(l)),
-    "len": lambda l: len(l),
-    "first": lambda l: _some(l)[0],
-    "last": lambda l: _some(l)[-1],
+    "reverse": lambda x: x[::-1],
+    "sort": lambda x: tuple(sorted(x)),
+    "unique": lambda x: tuple(dict.fromkeys(x)),
+    "diff": lambda x: tuple(after - before for before, after in pairwise(x)),
+    "sum": sum,
+    "max": lambda x: max(_some(x)),
+    "min": lambda x: min(_some(x)),
+    "len": len,
+    "first": lambda x: _some(x)[0],
+    "last": lambda x: _some(x)[-1],
 }
 _OF_COUNT: Final[dict[str, Callable[[int, tuple[int, ...]], Value]]] = {
-    "take": lambda n, l: l[: max(n, 0)],
-    "drop": lambda n, l: l[max(n, 0) :],
+    "take": lambda n, x: x[: max(n, 0)],
+    "drop": lambda n, x: x[max(n, 0) :],
     "rotate": _turned,
     "every": _stride,
 }
