@@ -146,6 +146,15 @@ def test_verify_says_3_when_the_model_is_another(run, json_of, url, desk):
         assert run("verify", artefact)[0] == 0
 
 
+def test_verify_says_3_for_a_changed_byte_anywhere_in_the_receipt(run, json_of, url, desk):
+    own = json_of("attest", "own", "model", *who(), *WHERE, "--submit", url)
+    receipt = Path(own["receipt"]).read_bytes()
+    for at in range(0, len(receipt), len(receipt) // 12):
+        (desk / "changed").write_bytes(flipped(receipt, at))
+        code, _, err = run("verify", "changed")
+        assert code == 3, err
+
+
 def test_a_receipt_from_a_log_nobody_trusts_is_refused_until_its_key_is_given(run, json_of, url, running, monkeypatch):
     own = json_of("attest", "own", "model", *who(), *WHERE, "--submit", url)
     monkeypatch.setenv("FORENSICS_HOME", "stranger")
