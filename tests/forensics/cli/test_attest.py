@@ -272,6 +272,16 @@ def test_a_key_is_handed_over_by_both(json_of, url):
     assert len(report["signed_by"]) == 2
 
 
+def test_a_lost_key_is_succeeded_by_a_swap_on_chain_alone(run, json_of, url):
+    lost = "5GrwvaEF5zXb26Fz9rcQpDWS57CtERHpNehXCPcNoHGKutQY"
+    common = ("--successor", "bob/hot", "--wallet-path", "wallets", *WHERE)
+    done = json_of("attest", "rotate-key", "--lost", lost, "--block", 5, "--extrinsic", 1, *common, "--submit", url)
+    assert len(json_of("verify", done["receipt"])["signed_by"]) == 1
+    assert run("attest", "rotate-key", "--lost", lost, *common)[0] == 2
+    assert run("attest", "rotate-key", *common)[0] == 2
+    assert run("attest", "rotate-key", "--wallet", "bob/hot", *common)[0] == 3  # a key cannot succeed itself
+
+
 def test_files_signed_in_pieces_are_verified_by_sample(run, json_of, desk):
     (desk / "model" / "notes.txt").write_bytes(os.urandom(64 << 10))
     own = json_of("attest", "own", "model", *who(), *WHERE, "--shard-size", 4096)
@@ -290,6 +300,17 @@ def test_keys_are_files_of_their_owner_and_others_are_refused(run, json_of, own_
     key.chmod(0o644)
     code, _, err = run("attest", "own", "model", *who(), *WHERE, "--note", "again")
     assert (code, "others may read" in err) == (3, True)
+
+
+def test_an_evidence_bundle_is_whole_or_refused(run, json_of, desk):
+    models.write(models.decoder(1), desk / "ada")
+    models.write(models.noisy(models.decoder(1), 0.01), desk / "noisy")
+    run("compare", "noisy", "ada", "--depth", "sketch", "--evidence", "evidence")
+    report = json_of("verify", "evidence")
+    assert any("replay" in sentence for sentence in report["not_proven"])
+    data = (desk / "evidence").read_bytes()
+    (desk / "evidence").write_bytes(flipped(data, len(data) // 2))
+    assert run("verify", "evidence")[0] == 3
 
 
 @pytest.mark.parametrize(
