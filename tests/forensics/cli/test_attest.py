@@ -11,18 +11,23 @@ from pathlib import Path
 
 import pytest
 import uvicorn
+from bittensor import Wallet
 
 from attest import envelope as dsse
 from attest.keys.p256 import P256Verifier
+from attest.log.note import NoteKey
 from attest.statement import parse
 from forensics.api.app import create_app
 from forensics.api.services import Services
 from forensics.cli.main import main
+from forensics.known.claim import Claim, Role
+from forensics.known.registry import Registry
 from forensics.settings import load
 from forensics.store.engine import connect
 from forensics.store.migrate import ensure
+from tests.attest.material import SERVICE
 from tests.forensics import models
-from tests.forensics.attesting import ED25519, GENESIS, flipped, make_wallet, small_model
+from tests.forensics.attesting import ED25519, GENESIS, flipped, hotkey, make_wallet, small_model
 
 WHERE = ("--genesis", GENESIS, "--netuid", "120", "--competition", "demo")
 
@@ -165,9 +170,6 @@ def test_a_receipt_from_a_log_nobody_trusts_is_refused_until_its_key_is_given(ru
 
 def test_a_service_whose_key_changed_is_refused(run, json_of, url, running, own_home):
     json_of("attest", "own", "model", *who(), *WHERE, "--submit", url)
-    from attest.log.note import NoteKey
-    from tests.attest.material import SERVICE
-
     (pin,) = (own_home / "trust").iterdir()
     pin.write_text(str(NoteKey(running[0].log_key.name, SERVICE.verifier.public_bytes)))
     code, _, err = run("attest", "own", "child", *who(), *WHERE, "--submit", url)
@@ -201,10 +203,6 @@ def test_a_seal_is_opened_later_and_only_with_its_nonce(run, json_of, url, desk,
 
 
 def test_a_cold_machine_signs_what_a_hot_one_measured_and_hands_in(run, json_of, url, desk, monkeypatch):
-    from bittensor import Wallet
-
-    from tests.forensics.attesting import hotkey
-
     address = hotkey(Wallet("bob", "hot", path="wallets").hotkey).address
     asked = json_of("attest", "own", "model", "--unsigned", "--account", address, "--scheme", "ed25519", *WHERE)
     assert run("attest", "sign", asked["unsigned"], *who("ada"))[0] == 2
@@ -248,13 +246,8 @@ def test_lineage_to_a_fingerprint_file_or_a_known_model(json_of, run, desk):
 
 
 def test_a_service_that_knows_both_models_answers_with_what_it_measured(running, json_of, url, desk):
-    from forensics.known.claim import Claim, Role
-    from forensics.known.registry import Registry
-    from forensics.store.blobs import Blobs
-
     services = running[0]
     registry = Registry(services.engine, services.attestations._blobs)
-    assert isinstance(services.attestations._blobs, Blobs)
     tensors = {"ada": models.decoder(1), "noisy": models.noisy(models.decoder(1), 0.01), "bob": models.decoder(2)}
     for name, weights in tensors.items():
         registry.add(models.fingerprint(weights), Claim(Role.SUBMISSION, label=name))
@@ -291,6 +284,17 @@ def test_files_signed_in_pieces_are_verified_by_sample(run, json_of, desk):
     (desk / "model" / "notes.txt").write_bytes(os.urandom(64 << 10))
     assert run("verify", own["bundle"], "--model", "model", "--spot-check", 50)[0] == 3
     assert run("verify", own["claim"], "--spot-check", 5)[0] == 2
+
+
+def test_a_wallet_that_cannot_be_unlocked_is_unavailable_and_its_password_not_shown(run, desk, monkeypatch):
+    password = "correct horse"
+    Wallet("locked", "hot", path="wallets").create_new_hotkey(hotkey_password=password, suppress=True)
+    (desk / "wallets" / "locked" / "hotkeys" / "damaged").write_text("mnemonic words that are secret")
+    for name, answer in (("locked/hot", "battery staple"), ("locked/damaged", "")):
+        monkeypatch.setattr("bittensor.keyfiles.masked_input", lambda _prompt, answer=answer: answer)
+        code, out, err = run("attest", "own", "model", "--wallet", name, "--wallet-path", "wallets", *WHERE)
+        assert (code, "cannot be used" in err) == (4, True), err
+        assert not {"horse", "staple", "secret"} & set((out + err).split())
 
 
 def test_keys_are_files_of_their_owner_and_others_are_refused(run, json_of, own_home):
