@@ -15,11 +15,12 @@ from bittensor import Wallet
 
 from attest import envelope as dsse
 from attest.keys.p256 import P256Verifier
-from attest.log.note import NoteKey
+from attest.log.note import Checkpoint, NoteKey, sign_checkpoint
 from attest.statement import parse
 from forensics.api.app import create_app
 from forensics.api.services import Services
 from forensics.cli.main import main
+from forensics.keys import Keys
 from forensics.known.claim import Claim, Role
 from forensics.known.registry import Registry
 from forensics.settings import load
@@ -34,7 +35,7 @@ WHERE = ("--genesis", GENESIS, "--netuid", "120", "--competition", "demo")
 
 @pytest.fixture(scope="module")
 def running(tmp_path_factory):
-    """A service on an empty home, and its URL."""
+    """A service on an empty home, its URL, and the home."""
     home = tmp_path_factory.mktemp("service")
     settings = load(home=home, genesis=GENESIS)
     engine = connect(settings.database_url)
@@ -45,7 +46,7 @@ def running(tmp_path_factory):
     thread.start()
     while not server.started:
         time.sleep(0.01)
-    yield services, f"http://127.0.0.1:{server.servers[0].sockets[0].getsockname()[1]}"
+    yield services, f"http://127.0.0.1:{server.servers[0].sockets[0].getsockname()[1]}", home
     server.should_exit = True
     thread.join()
     engine.dispose()
@@ -111,6 +112,25 @@ def test_the_claim_names_the_key_of_the_bundle(json_of, desk):
     assert claim.predicate.signing_key.spki == key.spki_digest
 
 
+def test_a_bundle_is_the_hotkeys_when_its_claim_names_the_key_and_the_files(run, json_of, desk):
+    own = json_of("attest", "own", "model", *who(), *WHERE)
+    report = json_of("verify", own["bundle"], "--model", "model", "--statement", own["claim"])
+    assert report["hotkey"] == own["hotkey"]
+    other = json_of("attest", "own", "child", *who("bob"), *WHERE)
+    code, _, err = run("verify", own["bundle"], "--statement", other["claim"])
+    assert (code, "other files" in err) == (3, True)
+    sealed = json_of("attest", "own", "model", *who(), *WHERE, "--sealed")
+    assert run("verify", own["bundle"], "--statement", sealed["claim"])[0] == 3
+
+
+def test_a_weight_file_alone_is_claimed_without_its_folder_and_this_is_said(run, json_of, desk):
+    code, out, err = run("attest", "own", "model/model.safetensors", *who(), *WHERE, "--out", desk, "--json")
+    assert (code, json.loads(out)["oms_root"]) == (0, None)
+    assert "config.json" in err
+    assert json_of("verify", desk / "claim.json", "--model", "model/model.safetensors")["verified"]
+    assert json_of("verify", desk / "claim.json", "--model", "model")["verified"]
+
+
 def test_claiming_does_not_change_what_is_claimed_and_is_not_done_twice(json_of, run, url):
     first = json_of("attest", "own", "model", *who(), *WHERE, "--submit", url)
     again = json_of("attest", "own", "model", *who(), *WHERE, "--submit", url)
@@ -174,6 +194,21 @@ def test_a_service_whose_key_changed_is_refused(run, json_of, url, running, own_
     pin.write_text(str(NoteKey(running[0].log_key.name, SERVICE.verifier.public_bytes)))
     code, _, err = run("attest", "own", "child", *who(), *WHERE, "--submit", url)
     assert (code, "another key than the one pinned" in err) == (3, True)
+
+
+def test_a_service_that_shows_two_histories_is_caught_and_both_are_kept(run, json_of, url, running, desk, own_home):
+    services, keys = running[0], Keys(running[2] / "keys")
+    json_of("attest", "own", "model", *who(), *WHERE, "--submit", url)
+    assert run("log", "checkpoint", "--url", url, "--out", "kept")[0] == 0
+    assert run("log", "consistency", "kept", "--url", url)[0] == 0
+    shown_to_others = Checkpoint(services.log_key.name, services.log.size(), b"\7" * 32)
+    (desk / "other").write_bytes(sign_checkpoint(shown_to_others, keys.service()).encode())
+    code, _, err = run("log", "consistency", "kept", "other", "--url", url)
+    assert (code, "not of one history" in err) == (3, True)
+    assert {file.read_bytes() for file in (own_home / "evidence").iterdir()} == {
+        (desk / "kept").read_bytes(),
+        (desk / "other").read_bytes(),
+    }
 
 
 def test_context_is_checked_where_it_is_given(run, json_of):
@@ -287,8 +322,8 @@ def test_files_signed_in_pieces_are_verified_by_sample(run, json_of, desk):
 
 
 def test_a_wallet_that_cannot_be_unlocked_is_unavailable_and_its_password_not_shown(run, desk, monkeypatch):
-    password = "correct horse"
-    Wallet("locked", "hot", path="wallets").create_new_hotkey(hotkey_password=password, suppress=True)
+    phrase = "correct horse"
+    Wallet("locked", "hot", path="wallets").create_new_hotkey(hotkey_password=phrase, suppress=True)
     (desk / "wallets" / "locked" / "hotkeys" / "damaged").write_text("mnemonic words that are secret")
     for name, answer in (("locked/hot", "battery staple"), ("locked/damaged", "")):
         monkeypatch.setattr("bittensor.keyfiles.masked_input", lambda _prompt, answer=answer: answer)
