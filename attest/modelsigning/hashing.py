@@ -30,7 +30,7 @@ AHEAD: Final = 4
 SAMPLED: Final = 16
 """One chunk in so many is digested on its own, for later spot checks."""
 MOST_SAMPLED: Final = 64
-"""About so many of one file at most: what a spot check detects depends on how many it draws, not on the choice it had."""
+"""About so many of one file at most: what a spot check detects depends on how many it draws, not from how many."""
 MAX_FILES: Final = 100_000
 Draw = Callable[[int], int]
 """``draw(n)`` is a uniform random number below n, such as ``secrets.randbelow``."""
