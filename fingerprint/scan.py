@@ -63,6 +63,7 @@ def scan(
     *,
     key: bytes = DEFAULT_KEY,
     layout: Layout | None = None,
+    plan: Plan | None = None,
     threads: int = THREADS,
     progress: Progress | None = None,
 ) -> Fingerprint:
@@ -72,6 +73,7 @@ def scan(
         checkpoint: Opened checkpoint; it is read once, in row blocks.
         key: Sketch key; only fingerprints of one key compare.
         layout: What the tensors are; recognised when not given.
+        plan: Sizes; those that the shapes ask for when not given. Others are for calibrating what larger models get.
         threads: Threads that jobs run on; does not change the result.
         progress: Told of bytes done.
 
@@ -79,7 +81,7 @@ def scan(
         CheckpointError: The files turn out to be damaged while they are read.
     """
     layout = recognise(checkpoint) if layout is None else layout
-    work = _Scan(checkpoint, layout, key, progress)
+    work = _Scan(checkpoint, layout, plan or make_plan(checkpoint, layout), key, progress)
     jobs = sorted(_jobs(checkpoint, layout), key=lambda job: -job.size)
     with (
         _one_torch_thread(),
@@ -92,9 +94,10 @@ def scan(
 class _Scan:
     """What all jobs of one scan share."""
 
-    def __init__(self, checkpoint: Checkpoint, layout: Layout, key: bytes, progress: Progress | None) -> None:
-        self._checkpoint, self._layout, self._key = checkpoint, layout, key
-        self._plan: Plan = make_plan(checkpoint, layout)
+    def __init__(
+        self, checkpoint: Checkpoint, layout: Layout, plan: Plan, key: bytes, progress: Progress | None
+    ) -> None:
+        self._checkpoint, self._layout, self._plan, self._key = checkpoint, layout, plan, key
         self._shared = Shared(
             key, Projection(key, self._plan.side), Grids(key, self._plan.grid), gains(checkpoint, layout)
         )

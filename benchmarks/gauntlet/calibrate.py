@@ -17,6 +17,7 @@ import shutil
 import sys
 import tempfile
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -24,20 +25,27 @@ import torch
 
 from benchmarks.gauntlet import attacks, cache, families
 from benchmarks.gauntlet.honest import pairs
-from benchmarks.gauntlet.judge import Known, pair_kind
+from benchmarks.gauntlet.judge import HARD_KINDS, Known, pair_kind
 from benchmarks.gauntlet.scenes import LIGHT_CHILDREN, stages
+from fingerprint.architecture import recognise
 from fingerprint.checkpoint import open_checkpoint
 from fingerprint.compare import Calibration, Depth, Source, load_calibration
 from fingerprint.compare.calibration import Tail
 from fingerprint.compare.compare import gather
 from fingerprint.compare.decide import CHANCE, channel_score, telling, total
 from fingerprint.compare.evidence import Evidence
+from fingerprint.compare.gridded import UNSETTLED
 from fingerprint.compare.relation import Relation
+from fingerprint.plan import make_plan
 from fingerprint.scan import scan
 
 TARGET = Path(__file__).resolve().parents[2] / "fingerprint" / "compare" / "calibration.json"
-LIGHT = 0.02
-"""Relative size of a change up to which it is light: heavier ones are far more coherent and would thin out the tail."""
+LIGHT = 0.006
+"""Relative size of a change up to which it is light: that of reward-driven and preference updates on a bf16 grid. Heavier
+ones are far more coherent: they would thin out the tail, or spread it over two kinds of change."""
+
+SMALLER_GRIDS = (20, 24, 32, 48)
+"""Sides of the grid that larger models get: measured on the same families, scanned once more at that size."""
 
 LEAST_SAMPLES = 6
 """Channels with fewer samples get no tail, and then accuse nobody."""
@@ -59,11 +67,41 @@ def collect(name: str, depths: tuple[Depth, ...]) -> Samples:
         for depth in depths:
             e = gather(known.sources[candidate.name], known.sources[reference.name], base=base, known=[], depth=depth)
             _add(samples, e, f"{known.family.name} {pair_kind(candidate.name, reference.name, models)}")
-    for disguise, source, reference in _disguised(known):
+    if Depth.SKETCH in depths:
+        _smaller(known, samples)
+    for disguise, source, victim in _disguised(known):
         for depth in depths:
-            _add(samples, gather(source, reference, base=None, known=[], depth=depth), f"disguised {disguise}")
+            _add(samples, gather(source, victim, base=None, known=[], depth=depth), f"disguised {disguise}")
     sys.stderr.write(f"{known.family.name}: measured\n")
     return samples
+
+
+def _smaller(known: Known, samples: Samples) -> None:
+    """The light pairs once more, through fingerprints of the sizes that larger models get."""
+    models = known.family.models
+    light = [
+        (candidate, reference, truth)
+        for candidate, reference, truth in pairs(known.family)
+        if pair_kind(candidate.name, reference.name, models) in HARD_KINDS
+    ]
+    wanted = sorted({m.name for c, r, _ in light for m in (c, r)} | {t.base for *_, t in light if t.base is not None})
+    for size in SMALLER_GRIDS:
+        small = {n: c for n in wanted if (c := _resized(known.sources[n], size)) is not None}
+        for candidate, reference, truth in light:
+            if candidate.name in small and reference.name in small:
+                base = None if truth.base is None else small.get(truth.base)
+                e = gather(small[candidate.name], small[reference.name], base=base, known=[], depth=Depth.SKETCH)
+                _add(samples, e, f"{known.family.name} {pair_kind(candidate.name, reference.name, models)}")
+
+
+def _resized(source: Source, size: int) -> Source | None:
+    """The same model in a smaller fingerprint; None where it is no smaller."""
+    assert source.checkpoint is not None
+    layout = recognise(source.checkpoint)
+    plan = make_plan(source.checkpoint, layout)
+    if plan.grid <= size:
+        return None
+    return Source(scan(source.checkpoint, layout=layout, plan=replace(plan, grid=size, side=min(plan.side, size))))
 
 
 def _disguised(known: Known) -> Iterator[tuple[str, Source, Source]]:
@@ -86,8 +124,13 @@ def _disguised(known: Known) -> Iterator[tuple[str, Source, Source]]:
 def _add(samples: Samples, evidence: Evidence, kind: str) -> None:
     size = total(evidence.changes)
     live = telling(evidence.changes)
+    if not any(c.relative > 0.0 for c in evidence.changes):
+        live = telling(evidence.stacks)
     for channel in {c.channel for c in live}:
-        score = channel_score([c for c in live if c.channel == channel], exact=evidence.exact_gauge)
+        members = [c for c in live if c.channel == channel]
+        if channel == UNSETTLED or 2 * len(members) < len(live):
+            continue  # never judged, or the few that another channel left over: that one decides
+        score = channel_score(members, exact=evidence.exact_gauge)
         samples.setdefault(channel, []).append((score, size, kind))
     if evidence.gain is not None and "adapter" in kind:
         samples.setdefault("gain", []).append((math.log(max(min(evidence.gain), 1.0)), 0.0, kind))
@@ -106,8 +149,12 @@ def tail(samples: list[tuple[float, float, str]]) -> Tail | None:
     middle = float(np.median(light))
     below = light[light <= middle]
     spread = max(float(np.sqrt(np.mean((below - middle) ** 2))), LEAST_SPREAD)
-    return Tail(round(middle, 4), round(spread, 4), int(light.size), round(min(score for score, _, _ in samples), 4))
+    least = max(min(score for score, _, _ in samples), CERTAIN)
+    return Tail(round(middle, 4), round(spread, 4), int(light.size), round(least, 4))
 
+
+CERTAIN = 0.0
+"""Log of a mean z that a drawn change does not reach: what small grids show of a light change may be no more."""
 
 LEAST_SPREAD = 0.3
 """Least spread believed: a handful of families agree more closely than all that will ever be submitted."""
@@ -122,7 +169,7 @@ def main() -> int:
     options = parser.parse_args()
     depths = tuple(Depth(d) for d in options.depth or [d.value for d in Depth])
     names = families.names("calibration")
-    families.build(names, "calibration", lambda line: sys.stderr.write(line + "\n"))
+    families.build(names, "calibration", _say)
     with multiprocessing.get_context("spawn").Pool(options.processes) as pool:
         parts = pool.starmap(collect, [(n, depths) for n in names], chunksize=1)
     samples: Samples = {}
@@ -153,6 +200,10 @@ def main() -> int:
         )
     sys.stdout.write(f"{made.digest}\n")
     return 0
+
+
+def _say(line: str) -> None:
+    sys.stderr.write(line + "\n")
 
 
 if __name__ == "__main__":

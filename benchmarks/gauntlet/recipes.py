@@ -112,12 +112,18 @@ TEST: tuple[Recipe, ...] = (
 
 _CALIBRATION = (
     "base-s0", "base-s1", "ft-a", "ft-a-order2", "ft-b", "ft-light", "lora-a", "lora-light", "rl", "rl-seed2",
-    "rl-from-ft-a", "ft-a-cont", "part-last", "part-attention", "s1-ft-a", "student",
+    "rl-from-ft-a", "ft-a-cont", "part-last", "part-attention", "part-norms", "s1-ft-a", "student",
 )  # fmt: skip
+_NORMS = replace(_FT, kind="partly trained", trainable="norms")
+_MORE_NORMS = (
+    replace(_NORMS, name="part-norms-b", mix=B, rate=3e-3),
+    replace(_NORMS, name="part-norms-light", mix=A, rate=1e-3, data_seed=104),
+    replace(_NORMS, name="part-norms-ft", parent="ft-a", mix=C, rate=2e-3, data_seed=105),
+)
+"""Few numbers change where norms alone are trained: more of such models, for a tail that is worth anything."""
 CALIBRATION: tuple[Recipe, ...] = tuple(
     replace(r, seed=r.seed + 1000, data_seed=r.data_seed + 1000, order_seed=r.order_seed + 1000)
-    for r in TEST
-    if r.name in _CALIBRATION
+    for r in (*(r for r in TEST if r.name in _CALIBRATION), *_MORE_NORMS)
 )
 
 _QUICK = ("base-s0", "base-s1", "ft-a", "ft-a-order2", "ft-b", "rl", "lora-a", "ft-a-cont")

@@ -223,6 +223,13 @@ def grids(candidate: Fingerprint, reference: Fingerprint, pair: Pair) -> tuple[n
     return (c, r) if mean is None else (c - c.mean(mean, keepdims=True), r - r.mean(mean, keepdims=True))
 
 
+def shared_columns(candidate: Fingerprint, reference: Fingerprint, pair: Pair) -> np.ndarray:
+    """Where the columns that both grids have stand in the reference's tensor, int (n,)."""
+    m, n = _length(candidate.slots[pair.candidate], 1), _length(reference.slots[pair.reference], 1)
+    theirs = reference.grid_index[n]
+    return theirs if m == n else theirs[shared(candidate.grid_index[m], theirs)[1]]
+
+
 def _mean_axis(reference: Fingerprint, pair: Pair) -> int | None:
     """The axis over which a LayerNorm takes out the mean of what this tensor writes; None where none does."""
     if not pair.centred or reference.meta.norm != "layer" or not reference.meta.pre_norm:

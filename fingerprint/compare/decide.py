@@ -77,12 +77,12 @@ def learned(changes: Sequence[SlotChange], calibration: Calibration, *, exact: b
     live = telling(changes)
     if not live:
         return Learned(0.0, 1.0, False, 0, 0.0, 0.0)
-    score, accusation, certain = math.log(CHANCE), 0.0, False
+    score, accusation, certain = -math.inf, 0.0, False
     for channel in sorted({c.channel for c in live}):
         members = [c for c in live if c.channel == channel]
         here, tail = channel_score(members, exact=exact), calibration.tail(channel)
         score, accusation = max(score, here), max(accusation, tail.below(here))
-        certain |= here >= tail.least
+        certain |= here >= tail.least and here > math.log(DRAWN_STOUFFER / math.sqrt(len(members)))
     cut = calibration.thresholds["coherent"]
     return Learned(
         score=score,
@@ -127,15 +127,17 @@ def telling(changes: Sequence[SlotChange]) -> list[SlotChange]:
 def channel_score(changes: Sequence[SlotChange], *, exact: bool = True) -> float:
     """Log of the mean coherence z of changes measured by one channel, with a floor where z is no more than chance.
 
-    Where a gauge was undone, the most coherent few are left out (see ``STRAY_UNDONE``).
+    Every matrix of a drawn change has a standard normal z of its own, so the mean of n has a deviation of 1 / sqrt(n):
+    the more matrices, the lower the floor. Where a gauge was undone, the most coherent few are left out (see
+    ``STRAY_UNDONE``).
     """
     z = np.sort([c.coherence.z for c in changes])
     kept = z if exact else z[: max(1, z.size - int(STRAY_UNDONE * z.size))]
-    return math.log(max(float(kept.mean()), CHANCE))
+    return math.log(max(float(kept.mean()), CHANCE / math.sqrt(kept.size)))
 
 
-CHANCE = 0.5
-"""Mean z that chance alone gives a handful of matrices; below it all scores are equal."""
+CHANCE = 1.0
+"""Combined z (mean times sqrt(matrices)) that chance alone gives; below it all scores are equal."""
 
 TABLES_APART = 4
 """Other matrices that must have changed for vocabulary tables to be left out."""
@@ -275,7 +277,7 @@ class _Answer:
             mean = DRAWN_STOUFFER / math.sqrt(max(self.learned.matrices, 1))
             if self.evidence.depth is Depth.FULL and all(c.kind for c in telling(self.evidence.changes)):
                 mean = DRAWN_UNDONE
-            return self.learned.fraction == 0.0 and self.learned.score <= math.log(max(mean, CHANCE))
+            return self.learned.fraction == 0.0 and self.learned.score <= math.log(mean)
         return self.learned.fraction <= STRAY_UNDONE and self.learned.score <= math.log(DRAWN_UNDONE)
 
     def _only_cast(self) -> bool:

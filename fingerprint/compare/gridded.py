@@ -21,6 +21,7 @@ from fingerprint.compare.nuisance import remove_scalings
 from fingerprint.compare.regress import project
 from fingerprint.compare.structure import Coherence, coherence
 from fingerprint.fingerprint import Lattice, SlotSketch
+from fingerprint.sketch.grid import is_bfloat16
 
 LEAST_EFFECTIVE = 200
 """Entries that must carry what pruning left, for it to be judged: a light update sits in the smallest weights."""
@@ -66,8 +67,9 @@ def same_values(a: SlotSketch, b: SlotSketch) -> bool:
 
 
 def change(
-    slot: Slot, ours: SlotSketch, theirs: SlotSketch, c: Seen, r: Seen, base: Seen | None, *, refolded: bool
-) -> SlotChange:
+    slot: Slot, ours: SlotSketch, theirs: SlotSketch, c: Seen, r: Seen, base: Seen | None, *, refolded: bool,
+    columns: np.ndarray,
+) -> SlotChange:  # fmt: skip
     """One matrix's change.
 
     Args:
@@ -79,6 +81,7 @@ def change(
         base: A common ancestor's view, where it has one.
         refolded: Whether the norm before it was folded away or made up: its rounded gains then leave a scaling of
             columns, which is taken out.
+        columns: int (n,) where the columns of the common grid stand in the tensor.
     """
     if _misfolded(c, r):
         c, r = replace(c, linear=None), replace(r, linear=None)
@@ -106,6 +109,13 @@ def change(
     if kind is not None and kind.startswith("pruned"):
         left, residual = _unpruned(c.grid, r.grid)
         channel = channel if not left.any() or _effective(left) >= LEAST_EFFECTIVE else UNSETTLED
+    elif kind is not None and kind.startswith("quantised"):
+        if in_order(c.grid, r.grid, columns):
+            left, residual = np.zeros_like(left), 0.0
+        else:
+            channel = UNSETTLED
+    elif abs(fit.scale) > SCALED and fit.toward == 0.0 and rounded(c.grid, (1.0 + fit.scale) * r.grid):
+        left, residual = np.zeros_like(left), 0.0
     elif row is not None:
         left, residual = _unshifted(left, r.grid, row)
     elif refolded:
@@ -176,6 +186,57 @@ def _kind(ours: SlotSketch, theirs: SlotSketch, c: np.ndarray, r: np.ndarray) ->
         return f"quantised:{scheme}"
     fraction = changes.pruned(torch.from_numpy(c), torch.from_numpy(r)) if c.size else None
     return f"pruned:{fraction:.2g}" if fraction is not None and fraction >= PRUNED else None
+
+
+SCALED = 1e-3
+"""Smallest factor less one that is tried as a scaling."""
+
+
+def rounded(c: np.ndarray, exact: np.ndarray) -> bool:
+    """Whether every value is within one bfloat16 rounding of what it should be; float32 values within one of theirs.
+
+    Small values round as finely as they are small, so a learned change, which moves them all by like amounts, shows.
+    """
+    unit = ROUNDING_UNITS[is_bfloat16(c)]
+    return bool(c.any()) and bool((np.abs(c - exact) <= unit * np.abs(exact)).all())
+
+
+ROUNDING_UNITS = {True: 2.0**-7, False: 2.0**-20}
+"""Relative distance that rounding explains, by whether values are bfloat16: twice the spacing's half, for a factor that
+is itself known only to some digits."""
+
+GROUPS = (0, 128, 64, 32)
+"""Columns that may share a scale; 0: the whole row."""
+
+LEAST_PAIRS = 100
+"""Pairs of neighbours that order must be seen on, in every matrix: an honest light update, quantised, swaps 6 to 60 of a
+thousand in each of them (calibration families)."""
+
+
+def in_order(c: np.ndarray, r: np.ndarray, columns: np.ndarray) -> bool:
+    """Whether rounding the reference alone can have given the candidate: rounding to levels never swaps two values.
+
+    Whatever the levels and the scale, values that share a scale keep their order. A learned change that was then
+    quantised hides under the rounding, which is larger, but it swaps values that lay close together.
+
+    Args:
+        c: float (m, n) the candidate's values, on few levels.
+        r: float (m, n) the reference's.
+        columns: int (n,) where they stand in the row.
+    """
+    return any(_unswapped(c, r, columns // group if group else np.zeros_like(columns)) for group in GROUPS)
+
+
+def _unswapped(c: np.ndarray, r: np.ndarray, labels: np.ndarray) -> bool:
+    """Whether no two neighbours by reference value within a group of a row are swapped, over enough of them."""
+    pairs = 0
+    for label in np.unique(labels):
+        ours, theirs = c[:, labels == label], r[:, labels == label]
+        order = np.lexsort((ours, theirs), axis=1)
+        if (np.diff(np.take_along_axis(ours, order, 1), axis=1) < 0).any():
+            return False
+        pairs += int((np.diff(np.take_along_axis(theirs, order, 1), axis=1) > 0).sum())
+    return pairs >= LEAST_PAIRS
 
 
 PRUNED = 0.02

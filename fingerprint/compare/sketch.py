@@ -16,7 +16,7 @@ import torch
 from fingerprint.architecture.interface import Role, Slot
 from fingerprint.compare import gauge, gridded
 from fingerprint.compare.changes import cast
-from fingerprint.compare.correspond import Pair, correspond, grids, projections
+from fingerprint.compare.correspond import Pair, correspond, grids, projections, shared_columns
 from fingerprint.compare.drawn import EXACT as EXACT_PROBES
 from fingerprint.compare.evidence import BaseGeometry, Evidence, Mix, SlotChange
 from fingerprint.compare.full import ROUNDING, geometry
@@ -39,6 +39,10 @@ conditioned, and only show whether attention is the same at all."""
 
 ROUNDED_VALUES, ROUNDED_QUERIES = 8e-4, 3e-3
 """What rounding to bf16 alone does to them, after mixing."""
+
+STEP_SLACK = 1.5
+"""Along a step toward or away from the base, heads move as far as the reference's own training moved them, in
+proportion; single heads a little farther."""
 
 ONE_LAYER = 10.0
 """A single layer has few heads, and some heads are ill-conditioned: it may move this much more than all layers may."""
@@ -121,7 +125,8 @@ def _changes(
             before = _seen(base, reference, mode)[0]
             if before.grid.shape != r.grid.shape:
                 before = None
-        yield gridded.change(slot, mine, theirs, c, r, before, refolded=pair.folded)
+        columns = shared_columns(candidate, reference, pair)
+        yield gridded.change(slot, mine, theirs, c, r, before, refolded=pair.folded, columns=columns)
 
 
 def _seen(model: Fingerprint, reference: Fingerprint, pair: Pair) -> tuple[gridded.Seen, gridded.Seen]:
@@ -178,7 +183,8 @@ def _through_invariants(
     if not (_much(left, candidate) or _much(lost, reference)):
         return _Seen()
     kin = kinship(candidate, reference, base)
-    found = _Invariants(candidate, reference, kin, pairs, left, lost, changes)
+    own = () if base is None or abs(kin.toward_base) < STEP else kinship(base, reference).heads
+    found = _Invariants(candidate, reference, kin, own, pairs, left, lost, changes)
     found.units()
     found.heads()
     found.tables()
@@ -192,6 +198,7 @@ class _Invariants:
     Args:
         candidate, reference: Fingerprints.
         kin: Their kinship.
+        own: Heads of the reference's base against the reference's, where the change has a step along that.
         pairs: What corresponds in one basis.
         left: Slots of the candidate that do not.
         lost: Slots of the reference that do not.
@@ -199,10 +206,10 @@ class _Invariants:
     """
 
     def __init__(
-        self, candidate: Fingerprint, reference: Fingerprint, kin: Kinship, pairs: Mapping[Slot, Pair],
-        left: set[Slot], lost: set[Slot], changes: Sequence[SlotChange],
+        self, candidate: Fingerprint, reference: Fingerprint, kin: Kinship, own: Sequence[HeadKin],
+        pairs: Mapping[Slot, Pair], left: set[Slot], lost: set[Slot], changes: Sequence[SlotChange],
     ) -> None:  # fmt: skip
-        self._candidate, self._reference, self._kin, self._pairs = candidate, reference, kin, pairs
+        self._candidate, self._reference, self._kin, self._own, self._pairs = candidate, reference, kin, own, pairs
         self._left, self._lost, self._paired = left, lost, changes
         self.changes: list[SlotChange] = []
         self.words: list[str] = []
@@ -256,10 +263,12 @@ class _Invariants:
         return self._head_close(typical, 1.0)
 
     def _head_close(self, layer: HeadKin, slack: float) -> bool:
-        level = self._level()
+        level, step = self._level(), STEP_SLACK * abs(self._kin.toward_base)
+        values = step * float(np.median([k.values for k in self._own])) if self._own else 0.0
+        queries = step * float(np.median([k.queries for k in self._own])) if self._own else 0.0
         return (
-            layer.values <= slack * max(VALUES_WITHIN * level, ROUNDED_VALUES)
-            and layer.queries <= slack * max(QUERIES_WITHIN * level, ROUNDED_QUERIES)
+            layer.values <= slack * max(VALUES_WITHIN * level, ROUNDED_VALUES) + values
+            and layer.queries <= slack * max(QUERIES_WITHIN * level, ROUNDED_QUERIES) + queries
         )  # fmt: skip
 
     def tables(self) -> None:
