@@ -11,6 +11,7 @@ key.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Final
 
 from cryptography.exceptions import InvalidSignature as LibraryInvalidSignature
@@ -118,6 +119,7 @@ def _check_key(encoded: bytes) -> None:
         raise InvalidKey("not a point of the curve", got=encoded.hex())
 
 
+@lru_cache(maxsize=1024)
 def _on_curve(y: int) -> bool:
     """Whether x exists with -x^2 + y^2 = 1 + d x^2 y^2, by Euler's criterion on x^2 = (y^2 - 1) / (d y^2 + 1)."""
     d = -121665 * pow(121666, -1, P) % P

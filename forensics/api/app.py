@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from fastapi import FastAPI
+from starlette.responses import HTMLResponse
 
-from . import problems
+from . import docs, problems
 from .limits import MAX_BODY, BodyLimit
 from .routers import attestations, log, models, service
 from .services import Services
@@ -18,10 +19,12 @@ def create_app(services: Services, *, max_body: int = MAX_BODY) -> FastAPI:
         title="Forensics",
         summary="Whose weights are these? Statements, receipts, lineage and the log that holds them.",
         version="1",
+        docs_url=None,  # FastAPI's page loads scripts from elsewhere; ours is below
         redoc_url=None,
     )
     problems.install(app)
     app.add_middleware(BodyLimit, limit=max_body)
     for make in ROUTERS:
         app.include_router(make(services))
+    app.add_api_route("/docs", lambda: HTMLResponse(docs.page(app.openapi())), include_in_schema=False)
     return app

@@ -12,6 +12,9 @@ import re
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
+from attest import envelope as dsse
+from attest.statement import parse
+
 from ..errors import NotKnown, StoreCorrupt, StoreUnavailable
 
 _DIGEST = re.compile(r"sha256:[0-9a-f]{64}")
@@ -33,6 +36,11 @@ class Sealed:
     root: str
     nonce: str
     envelope: str
+
+    @property
+    def by(self) -> str:
+        """Address of the hotkey that sealed."""
+        return parse(dsse.read(self.envelope.encode()).payload).context.hotkey
 
     def __repr__(self) -> str:
         return f"Sealed(statement={self.statement!r})"
@@ -73,15 +81,16 @@ class SealedClaims:
         files = sorted(self._folder.glob("*.json"), key=lambda file: file.stat().st_mtime_ns)
         return [sealed for sealed in map(_read, files) if sealed.root == root]
 
-    def one(self, root: str, statement: str | None = None) -> Sealed:
-        """The sealed claim to this content root; the oldest unless named.
+    def one(self, root: str, statement: str | None = None, *, hotkey: str = "") -> Sealed:
+        """The sealed claim to this content root: the one named, else the oldest of this hotkey, else the oldest.
 
         Raises:
             NotKnown: There is none here.
         """
-        for sealed in self.find(root):
-            if statement in (None, sealed.statement):
-                return sealed
+        found = [sealed for sealed in self.find(root) if statement in (None, sealed.statement)]
+        own = [sealed for sealed in found if sealed.by == hotkey]
+        if found:
+            return (own or found)[0]
         raise NotKnown(
             "no sealed claim to this model is kept here",
             where=str(self._folder),

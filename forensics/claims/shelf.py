@@ -6,11 +6,14 @@ in it may be published; nonces of sealed claims are kept under the home until th
 
 from __future__ import annotations
 
+from dataclasses import replace
 from hashlib import sha256
 from pathlib import Path
 
 from attest import envelope as dsse
+from attest.envelope import Envelope
 from attest.errors import AttestError
+from attest.statement import Statement, parse
 
 from ..errors import Unavailable
 
@@ -57,6 +60,28 @@ def set_aside(statement: Path, *, keep: str) -> None:
                 file.rename(file.with_name(f"{statement.stem}-{digest[7:23]}{file.suffix}"))
     except OSError as error:
         raise Unavailable("cannot set an older claim aside", where=str(statement), got=error.strerror or "") from None
+
+
+def same_claim(file: Path, statement: Statement) -> Envelope | None:
+    """The claim that was signed before, when it says the same but for the time: one claim is not made twice."""
+    before = read_if(file)
+    try:
+        envelope = None if before is None else dsse.read(before)
+        told = None if envelope is None else parse(envelope.payload)
+        good = told is not None and envelope is not None and _verified(envelope, told)
+    except AttestError:
+        return None
+    return envelope if good and told is not None and _timeless(told) == _timeless(statement) else None
+
+
+def _verified(envelope: Envelope, statement: Statement) -> bool:
+    keys = [key.verifier() for key in statement.must_sign()]
+    return len(dsse.verify(envelope, keys, threshold=len(keys)).signers) == len(keys)
+
+
+def _timeless(statement: Statement) -> Statement:
+    context = replace(statement.context, claimed_at="2000-01-01T00:00:00Z")
+    return Statement(statement.subjects, replace(statement.predicate, context=context))
 
 
 def make(folder: Path) -> Path:

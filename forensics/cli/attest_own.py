@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ..errors import BadInput, Exit, UsageError
+from ..errors import Exit, UsageError
 from ..place import DEFAULT_COMPETITION
 from . import attest_options as options
 from . import sources
@@ -136,7 +136,7 @@ def open_(
     folder = out or shelf.shelf(model)
     _check_outside(folder, model)
     measured = _measure(model, folder)
-    kept = SealedClaims(settings.home / "sealed").one(measured.roots.content, statement)
+    kept = SealedClaims(settings.home / "sealed").one(measured.roots.content, statement, hotkey=who.hotkey.address)
     sealed = parse(dsse.read(kept.envelope.encode()).payload)
     there = Place(sealed.context.genesis, sealed.context.netuid, sealed.context.competition)
     opening = claims.open_sealed(
@@ -192,6 +192,8 @@ def _measure(
             fingerprint=fingerprint,
             progress=bar,
         )
+    if found.hashed is None and (model.resolve().parent / "config.json").is_file():
+        say("note: only this file is claimed; give its folder to have config.json and the rest signed too")
     if found.hashed is not None and found.hashed.reused:
         count, checked = len(found.hashed.reused), found.hashed.checked
         say(f"note: {count} files look unchanged and were not read again; {checked} chunks of them were")
@@ -296,11 +298,13 @@ def _sign_and_hand_in(
 ) -> int:
     from attest import envelope as dsse
 
+    from ..claims.shelf import same_claim
+
     if who.signer is None:
-        raise BadInput("nobody to sign", where="--wallet")
-    envelope = dsse.sign(statement.payload(), [who.signer])
+        raise UsageError("nobody to sign", where="--wallet")
+    envelope = same_claim(file, statement) or dsse.sign(statement.payload(), [who.signer])
     options.store(envelope, file)
-    document = document | {"claim": str(file)}
+    document = document | {"statement": envelope.digest, "claim": str(file)}
     if submit is not None:
         done = options.hand_in(settings, submit, envelope, file, pair=who.pair)
         document |= options.receipt_document(done, file)

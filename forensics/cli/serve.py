@@ -34,9 +34,7 @@ def serve(
     home = Home(context.obj)
     services = Services.open(home.settings, home.engine)
     if not home.settings.key_password.get_secret_value():
-        say(
-            "note: the service's key is not encrypted; set FORENSICS_KEY_PASSWORD before the first start to change that"
-        )
+        say("note: the service's key is not encrypted; FORENSICS_KEY_PASSWORD, set before the first start, does that")
     for edge in services.attestations.reconsider():
         say(f"note: lineage {edge.declared} is now {edge.judgement}")
     services.log.checkpoint()

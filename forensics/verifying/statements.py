@@ -68,7 +68,7 @@ def verify_statement(envelope: Envelope, question: Question, *, where: str) -> R
     report.facts["signed_by"] = [key.keyid for key in checked.signers]
     signers = " and ".join(key.keyid for key in checked.signers)
     report.proven.append(
-        f"{signers} signed this {kind.__name__} statement, for netuid {context.netuid}, "
+        f"{signers} signed this {_name(kind)} statement, for netuid {context.netuid}, "
         f"competition {context.competition!r}, on the chain with genesis {context.genesis}"
     )
     _about(checked, question, report, where)
@@ -155,6 +155,11 @@ def _about_lineage(checked: Checked[Predicate], said: Lineage, question: Questio
         report.proven.append("parent and child at hand are those claimed, and nothing else changed between them")
     else:
         report.not_proven.append("that nothing else changed: give both models with --model and --parent")
+
+
+def _name(kind: type[Predicate]) -> str:
+    """``KeyRotation`` as words."""
+    return "".join(f" {c.lower()}" if c.isupper() else c for c in kind.__name__).strip()
 
 
 def _plain(checked: Checked[Ownership] | Checked[Lineage]) -> Checked[Predicate]:

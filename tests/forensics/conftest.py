@@ -8,15 +8,19 @@ from pathlib import Path
 
 import pytest
 import torch
+from fastapi.testclient import TestClient
 from sqlalchemy import Engine
 
 from fingerprint.fingerprint import Fingerprint
+from forensics.api.app import create_app
+from forensics.api.services import Services
 from forensics.known.index import Index
 from forensics.known.registry import Registry
+from forensics.settings import load
 from forensics.store.blobs import Blobs
 from forensics.store.engine import connect
 from forensics.store.migrate import ensure
-from tests.forensics import models
+from tests.forensics import attesting, models
 
 NOON = datetime(2026, 11, 30, 12, tzinfo=UTC)
 
@@ -29,7 +33,13 @@ def one_thread() -> None:
 @pytest.fixture(autouse=True)
 def own_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """No test sees the developer's home or settings."""
-    for name in ("FORENSICS_CONFIG", "FORENSICS_DATABASE", "FORENSICS_BLOBS", "FORENSICS_DEBUG"):
+    for name in (
+        "FORENSICS_CONFIG",
+        "FORENSICS_DATABASE",
+        "FORENSICS_BLOBS",
+        "FORENSICS_DEBUG",
+        "FORENSICS_KEY_PASSWORD",
+    ):
         monkeypatch.delenv(name, raising=False)
     home = tmp_path / "home"
     monkeypatch.setenv("FORENSICS_HOME", str(home))
@@ -87,3 +97,23 @@ def bob() -> Fingerprint:
 @pytest.fixture(scope="session")
 def noisy_ada() -> Fingerprint:
     return models.fingerprint(models.noisy(models.decoder(1), 0.01))
+
+
+@pytest.fixture
+def clock() -> attesting.Clock:
+    """A clock that only the test moves."""
+    return attesting.Clock()
+
+
+@pytest.fixture
+def services(engine: Engine, tmp_path: Path, clock: attesting.Clock) -> Services:
+    """A service on a fresh database, for the test's chain and subnet."""
+    settings = load(home=tmp_path / "service", genesis=attesting.GENESIS, netuid=attesting.NETUID)
+    return Services.open(settings, engine, clock=clock)
+
+
+@pytest.fixture
+def client(services: Services) -> Iterator[TestClient]:
+    """The service's door, without a network."""
+    with TestClient(create_app(services), raise_server_exceptions=False) as client:
+        yield client

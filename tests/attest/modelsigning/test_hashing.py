@@ -134,3 +134,33 @@ def test_hints_for_another_shard_size_are_not_used(folder):
     assert load_hints(first.dump(), shard_size=None) == {}
     wrong = {"one": replace(first.hints["one"], digests=())}
     assert hash_folder(folder, hints=wrong).reused == ()
+
+
+class Copy:
+    """A listener that keeps what it is shown."""
+
+    def __init__(self):
+        self.data = bytearray()
+
+    def update(self, chunk):
+        self.data += chunk
+
+
+def test_a_listener_gets_the_bytes_of_its_file_in_order_from_the_one_read(tmp_path):
+    wanted = bytes(range(256)) * 5000
+    (tmp_path / "big").write_bytes(wanted)
+    (tmp_path / "other").write_bytes(b"x")
+    copy = Copy()
+    hashed = hash_folder(tmp_path, listen=lambda path: copy if path == "big" else None)
+    assert copy.data == wanted
+    assert hashed.resources == hash_folder(tmp_path).resources
+
+
+def test_a_listener_that_fails_fails_the_hashing(tmp_path):
+    class Broken:
+        def update(self, chunk):
+            raise RuntimeError("no")
+
+    (tmp_path / "file").write_bytes(b"x")
+    with pytest.raises(RuntimeError):
+        hash_folder(tmp_path, listen=lambda path: Broken())
