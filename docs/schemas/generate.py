@@ -7,16 +7,23 @@ import sys
 from pathlib import Path
 
 from attest.schemas import published
+from attest.seeds.epoch_file import EpochFile
+from attest.seeds.plan import Plan
 from attest.statement import NAMESPACE
 from forensics.chain.evidence import AnchorFile
 from forensics.chain.recorded import Recording
 
 FOLDER = Path(__file__).parent
-FILES = {"anchor-v1": AnchorFile, "chain-recording-v1": Recording}
+FILES = {
+    "anchor-v1": AnchorFile,
+    "chain-recording-v1": Recording,
+    "epoch-file-v1": EpochFile,
+    "seed-plan-v1": Plan,
+}
 
 
 def chain_files() -> dict[str, bytes]:
-    """Schemas of the files that ``forensics.chain`` writes."""
+    """Schemas of the files that ``forensics.chain`` and ``forensics.epochs`` write."""
     head = "https://json-schema.org/draft/2020-12/schema"
     schemas = {
         name: {"$schema": head, "$id": f"{NAMESPACE}schema:{name}", **record.json_schema()}
