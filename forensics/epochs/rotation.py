@@ -32,10 +32,10 @@ from .shelf import Shelf, claimed, say
 
 @dataclass(frozen=True)
 class Happened:
-    """A change that was made, or why an epoch waits (then ``state`` is where it is)."""
+    """A change that was made, or why an epoch waits (then ``state`` is where it is); no epoch when all of them wait."""
 
-    epoch: int
-    state: State
+    epoch: int | None
+    state: State | None
     note: str = ""
 
 
@@ -77,7 +77,7 @@ class Rotation:
             for epoch in self.shelf.living():
                 happened += self._moved(epoch, moment)
         except ChainUnavailable as silence:
-            happened.append(Happened(-1, State.COMMITTED, str(silence)))
+            happened.append(Happened(None, None, str(silence)))
         return happened
 
     def _moved(self, epoch: Epoch, moment: Moment) -> list[Happened]:
