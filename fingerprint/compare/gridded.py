@@ -19,7 +19,7 @@ from fingerprint.compare.evidence import SlotChange
 from fingerprint.compare.full import ROUNDING, SHIFT_ROUNDING, distinct_rows
 from fingerprint.compare.nuisance import remove_scalings
 from fingerprint.compare.regress import project
-from fingerprint.compare.structure import Coherence, coherence
+from fingerprint.compare.structure import NOTHING, Coherence, coherence
 from fingerprint.fingerprint import Lattice, SlotSketch
 from fingerprint.sketch.grid import is_bfloat16
 
@@ -30,8 +30,6 @@ REFOLDED = ROUNDING[torch.bfloat16]
 
 EXACT = 1e-6
 """Relative size below which a sketched delta is float32 summation noise."""
-
-NOTHING = Coherence(0.0, 0.0, 0.0)
 
 UNSETTLED = "unsettled"
 """Channel without a tail: nothing measured by it is ever called a copy."""
@@ -209,8 +207,8 @@ GROUPS = (0, 128, 64, 32)
 """Columns that may share a scale; 0: the whole row."""
 
 LEAST_PAIRS = 100
-"""Pairs of neighbours that order must be seen on, in every matrix: an honest light update, quantised, swaps 6 to 60 of a
-thousand in each of them (calibration families)."""
+"""Pairs of neighbours that order must be seen on, in every matrix: an honest light update, quantised, swaps 6 to 60 in
+a thousand in each of them (calibration families)."""
 
 
 def in_order(c: np.ndarray, r: np.ndarray, columns: np.ndarray) -> bool:
