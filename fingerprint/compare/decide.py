@@ -90,6 +90,10 @@ HALF = -0.5
 base itself, at -1, is nobody's copy."""
 
 
+FAR = -0.35
+"""The same at sketch depth, where a third part of a mixture can hide: half of two models is half the way to a base."""
+
+
 def _mostly_base(evidence: Evidence) -> bool:
     """Whether what distinguishes the reference from the base was mostly taken back."""
     shares = [c.toward_base for c in evidence.changes if c.relative > 0.0]
@@ -164,7 +168,7 @@ class _Answer:
             return self.say(Relation.IDENTICAL, 1.0, 0.0, "Every value is the reference's, rounded.", transforms=names)
         if self.learned.matrices == 0:
             return self._vectors_only(names)
-        if accusation <= ACCUSE and self._looks_drawn():
+        if accusation <= ACCUSE and self._looks_drawn() and self._near():
             return self._drawn(accusation, names)
         adapter = self._adapter()
         if adapter is not None and adapter <= ACCUSE:
@@ -188,6 +192,11 @@ class _Answer:
                 mean = DRAWN_UNDONE
             return self.learned.fraction == 0.0 and self.learned.score <= math.log(mean)
         return self.learned.fraction <= STRAY_UNDONE and self.learned.score <= math.log(DRAWN_UNDONE)
+
+    def _near(self) -> bool:
+        """Whether a fingerprint can tell: what lies far toward a base may hold another's change, hidden under noise."""
+        shares = [c.toward_base for c in self.evidence.changes if c.relative > 0.0]
+        return self.evidence.depth is Depth.FULL or not shares or float(np.median(shares)) > FAR
 
     def _only_cast(self) -> bool:
         """Whether every difference is a rounding to another dtype, reproduced entry by entry."""

@@ -50,7 +50,8 @@ def learned(changes: Sequence[SlotChange], calibration: Calibration, *, exact: b
         members = [c for c in live if c.channel == channel]
         here, tail = channel_score(members, exact=exact), calibration.tail(channel)
         score, accusation = max(score, here), max(accusation, tail.below(here))
-        certain |= here >= tail.least and here > math.log(DRAWN_STOUFFER / math.sqrt(len(members)))
+        chance = DRAWN_STOUFFER / math.sqrt(len(members)) if exact else DRAWN_UNDONE
+        certain |= here >= tail.least and here > math.log(chance)
     cut = calibration.thresholds["coherent"]
     return Learned(
         score=score,
