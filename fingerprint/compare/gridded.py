@@ -189,9 +189,9 @@ def _kind(ours: SlotSketch, theirs: SlotSketch, c: np.ndarray, r: np.ndarray) ->
 
 
 LEAST_SHARE = 0.07
-"""Share of the grid's entries that must have changed for their coherence to be judged: a fine-tune at a very low rate on
-a bf16 grid changes 1 to 5% of the values, and shows no more on a grid than drawn flips would. Reward-driven updates at
-usual rates change 17% and more."""
+"""Share of the grid's entries that must have changed for their coherence to be judged: a fine-tune at a very low rate
+on a bf16 grid changes 1 to 5% of the values, and shows no more on a grid than drawn flips would. Reward-driven updates
+at usual rates change 17% and more."""
 
 SCALED = 4e-3
 """Smallest factor less one that is tried as a scaling: a unit in bfloat16's last place."""
