@@ -107,7 +107,7 @@ class Pins:
                 return False
         name = hashlib.sha256(key.name.encode()).hexdigest()[:32]
         put_new(self._folder / f"{name}.vkey", f"{key}\n".encode(), 0o644)
-        return True
+        return True if key in self.all() else self.pin(key)  # another process may have pinned another one meanwhile
 
     def trusted(self, given: Iterable[str] = ()) -> Trusted:
         """Pinned keys and those given: a note key, ``ed25519:ADDRESS``, or a file with one of them or a PEM key.
@@ -138,7 +138,7 @@ def _parse(text: str) -> NoteKey | Ed25519Verifier | P256Verifier:
         return NoteKey.parse(whole)
     except AttestError as error:
         raise UsageError(
-            "not a key", where=where, got=str(error), expected="name+id+base64, ed25519:ADDRESS, or a file with a key"
+            "not a key", where=where, got=error.what, expected="name+id+base64, ed25519:ADDRESS, or a file with a key"
         ) from None
 
 

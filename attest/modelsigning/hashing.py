@@ -30,7 +30,7 @@ AHEAD: Final = 4
 SAMPLED: Final = 16
 """One chunk in so many is digested on its own, for later spot checks."""
 MOST_SAMPLED: Final = 64
-"""About so many of one file at most: what a spot check detects depends on how many it draws, not on the choice it had."""
+"""About so many of one file at most: what a spot check detects depends on how many it draws, not from how many."""
 MAX_FILES: Final = 100_000
 Draw = Callable[[int], int]
 """``draw(n)`` is a uniform random number below n, such as ``secrets.randbelow``."""
@@ -220,14 +220,20 @@ def _hash_piece(
     sampled: frozenset[int],
     listener: Listener | None,
 ) -> tuple[bytes, list[Sample]]:
-    whole, samples = sha256(), []
+    whole = sha256()
+    samples: list[Sample] = []
+
+    def beside(begin: int, chunk: memoryview) -> None:
+        if listener is not None:
+            listener.update(chunk)
+        if begin in sampled:
+            samples.append(Sample(begin, len(chunk), sha256(chunk).digest()))
+
     descriptor = os.open(file, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
     try:
         _check_same(file, expected, os.fstat(descriptor))
-        for begin, chunk in _chunks(descriptor, file, start, end, listener):
+        for chunk in _chunks(descriptor, file, start, end, beside if listener or sampled else None):
             whole.update(chunk)
-            if begin in sampled:
-                samples.append(Sample(begin, len(chunk), sha256(chunk).digest()))
         _check_same(file, expected, os.fstat(descriptor))
     finally:
         os.close(descriptor)
@@ -235,25 +241,25 @@ def _hash_piece(
 
 
 def _chunks(
-    descriptor: int, file: Path, start: int, end: int, listener: Listener | None
-) -> Iterator[tuple[int, memoryview]]:
-    """The chunks of a piece with their offsets; a listener gets each of them too, in order, on a thread of its own.
+    descriptor: int, file: Path, start: int, end: int, beside: Callable[[int, memoryview], None] | None
+) -> Iterator[memoryview]:
+    """The chunks of a piece; ``beside`` gets each of them too, with its offset, in order, on a thread of its own.
 
-    A few buffers go round, so that neither side waits for the other at every chunk; one is filled again only when the
-    listener is done with it. When this ends, so is the listener.
+    A few buffers go round, so that neither side waits for the other at every chunk; one is filled again only when
+    ``beside`` is done with it. When this ends, so has that.
     """
-    buffers = [memoryview(bytearray(min(CHUNK, max(1, end - start)))) for _ in range(1 if listener is None else AHEAD)]
+    buffers = [memoryview(bytearray(min(CHUNK, max(1, end - start)))) for _ in range(AHEAD if beside else 1)]
     busy: list[Future[None] | None] = [None] * len(buffers)
-    with ThreadPoolExecutor(1) as beside:  # starts its thread with the first chunk that somebody listens to
+    with ThreadPoolExecutor(1) as second:  # its thread starts with the first chunk
         for number, begin in enumerate(range(start, end, CHUNK)):
             slot = number % len(buffers)
             if (before := busy[slot]) is not None:
                 before.result()
             chunk = buffers[slot][: min(CHUNK, end - begin)]
             chunk = chunk[: _read(descriptor, chunk, begin, file)]
-            if listener is not None:
-                busy[slot] = beside.submit(listener.update, chunk)
-            yield begin, chunk
+            if beside is not None:
+                busy[slot] = second.submit(beside, begin, chunk)
+            yield chunk
         for future in busy:
             if future is not None:
                 future.result()

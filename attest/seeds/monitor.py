@@ -55,11 +55,10 @@ class Watch:
     def take(self, number: int, body: bytes) -> None:
         """Look at one leaf; what is no statement of the service about an epoch is passed over."""
         try:
-            predicate: Predicate = check(
-                body, Predicate, expected=Expected(None, None), trusted=[self._signer]
-            ).predicate
+            found = check(body, Predicate, expected=Expected(None, None), trusted=[self._signer])
         except AttestError:
             return
+        predicate = found.predicate
         if isinstance(predicate, SeedCommitment):
             self._note(number, predicate, "two_commitments", "commitment")
             self.commitments.setdefault(_epoch(predicate), number)

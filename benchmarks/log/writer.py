@@ -1,14 +1,14 @@
 """The process that is killed: it appends, signs, and says what it was told, one JSON document a line.
 
-``python -m benchmarks.log.writer URL NAME FILE``. A line is written before each append and after each acknowledgement,
-so that whoever killed it knows what was under way and what had been promised.
+A line is written before each append and after each acknowledgement, so that whoever killed it knows what was under way
+and what had been promised.
 """
 
 from __future__ import annotations
 
 import json
-import sys
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +19,7 @@ from forensics.store.engine import connect
 
 ORIGIN = "log.example/killed"
 SIGNER = Ed25519Signer(b"\x09" * 32)
-MOST = 40  # entries in one append
+MOST = 16  # entries in one append
 PAUSE = 0.002  # seconds between appends: SQLite's lock knows no queue, so the others need a moment to take it
 
 
@@ -28,9 +28,9 @@ def bodies(name: str, turn: int) -> list[bytes]:
     return [f"{name} {turn} {part}".encode() for part in range(1 + turn * 7 % MOST)]
 
 
-def main(url: str, name: str, said: Path) -> None:
-    """Append until killed."""
-    log = Log(DatabaseLog(connect(url, busy_seconds=600)), SIGNER, origin=ORIGIN)
+def main(url: str, name: str, said: Path, known: Sequence[bytes] = ()) -> None:
+    """Start as after a crash, knowing checkpoints that were given out before; append until killed."""
+    log = Log(DatabaseLog(connect(url, busy_seconds=600)), SIGNER, origin=ORIGIN, known=known)
     with said.open("a", buffering=1) as out:
 
         def say(**line: Any) -> None:
@@ -46,7 +46,3 @@ def main(url: str, name: str, said: Path) -> None:
                 say(signed=log.checkpoint().decode())
             turn += 1
             time.sleep(PAUSE)
-
-
-if __name__ == "__main__":
-    main(sys.argv[1], sys.argv[2], Path(sys.argv[3]))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from datetime import datetime
 
-from sqlalchemy import Engine, select
+from sqlalchemy import Engine, func, select
 
 from attest.log.anchor import Anchor
 from attest.log.note import Checkpoint
@@ -59,6 +59,11 @@ class Anchors:
                 )
             )
         return True
+
+    def version(self) -> int:
+        """Grows with every anchor that is added."""
+        with reading(self._engine) as session:
+            return session.scalar(select(func.max(AnchorRow.id))) or 0
 
     def binding(self, log_index: int) -> Binding | None:
         """The earliest place on chain that binds a leaf; None while no anchored checkpoint covers it."""

@@ -85,15 +85,16 @@ class Lineages:
             self.add(session, edge, measured)
         return edge
 
-    def reconsider(self, made: Callable[[str], Made]) -> list[Edge]:
+    def reconsider(self, made: Callable[[str], Made], *, statement: str | None = None) -> list[Edge]:
         """Judge again what could not be judged, now that more models may be known; returns the edges that changed.
 
         Args:
             made: How a declared child was made, by the digest of the statement.
+            statement: Only the edge that this statement declares.
         """
         changed = []
-        for edge in self._unverifiable():
-            if edge.declared is None:
+        for edge in self._unverifiable() if statement is None else [self.edge_of(statement)]:
+            if edge is None or edge.declared is None or edge.judgement is not Judgement.UNVERIFIABLE:
                 continue
             measured = self._relations.measure(edge.child, edge.parent, made=made(edge.declared))
             again = self._judged(edge.parent, edge.child, edge.declared, measured)
@@ -103,7 +104,7 @@ class Lineages:
                 changed.append(again)
         return changed
 
-    def edges_of(self, statement: str) -> Edge | None:
+    def edge_of(self, statement: str) -> Edge | None:
         """The newest judgement of a declared edge."""
         newest = select(LineageRow).where(LineageRow.declared == statement).order_by(LineageRow.id.desc()).limit(1)
         with reading(self._engine) as session:

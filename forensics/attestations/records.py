@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from datetime import datetime
 
-from sqlalchemy import Engine, select
+from sqlalchemy import Engine, func, select
 from sqlalchemy.orm import Session
 
 from attest import statement as statements
@@ -47,6 +47,11 @@ class Records:
     def of_kind(self, kind: str, *, genesis: str) -> list[Record]:
         """All statements of one predicate type on this chain, in the order received."""
         return self._list(select(AttestationRow).where(AttestationRow.kind == kind, AttestationRow.genesis == genesis))
+
+    def version(self, kind: str) -> int:
+        """Grows with every statement of that type that is added."""
+        with reading(self._engine) as session:
+            return session.scalar(select(func.max(AttestationRow.id)).where(AttestationRow.kind == kind)) or 0
 
     def _list(self, query: object) -> list[Record]:
         with reading(self._engine) as session:

@@ -90,6 +90,7 @@ class Attestations:
         self._engine, self._blobs, self._log, self._registry = engine, blobs, log, registry
         self.genesis, self.netuid = genesis, netuid
         self._swaps = swaps
+        self._history: tuple[tuple[int, int], KeyHistory] | None = None
         self._records = Records(engine, clock=clock)
         self.anchors = Anchors(engine, genesis=genesis, clock=clock)
         self.lineages = Lineages(engine, relations=relations, bound=self._bound, clock=clock)
@@ -109,7 +110,8 @@ class Attestations:
         checked = self._check(envelope)
         known = self._records.find(checked.digest)
         if known is not None:
-            return Received(known, False, self.receipt(known), self.lineages.edges_of(known.digest))
+            self.lineages.reconsider(self._made, statement=known.digest)
+            return Received(known, False, self.receipt(known), self.lineages.edge_of(known.digest))
         edge = self._admit(checked)
         clean = stripped(envelope, checked.signers)
         blob = self._blobs.put(clean.to_json())
@@ -161,7 +163,13 @@ class Attestations:
         return self._records.claims(root, genesis=self.genesis, netuid=self.netuid)
 
     def history(self) -> KeyHistory:
-        """Hand-overs between keys that count by now."""
+        """Hand-overs between keys that count by now; worked out again only when there is something new."""
+        version = (self._records.version(ROTATION), self.anchors.version())
+        if self._history is None or self._history[0] != version:
+            self._history = (version, self._worked_out())
+        return self._history[1]
+
+    def _worked_out(self) -> KeyHistory:
         steps = []
         for record in self._records.of_kind(ROTATION, genesis=self.genesis):
             rotation = check(self.envelope(record), KeyRotation, expected=Expected(self.genesis, None))

@@ -26,6 +26,7 @@ def keypair(wallet: str, *, hotkey: str | None = None, folder: Path | None = Non
         Unavailable: There is no such wallet, or it cannot be unlocked.
     """
     import bittensor
+    from bittensor.keyfiles import KeyfileError
 
     place = str((folder or DEFAULT_FOLDER).expanduser())
     try:
@@ -34,11 +35,11 @@ def keypair(wallet: str, *, hotkey: str | None = None, folder: Path | None = Non
         raise UsageError("not a wallet's name", where="--wallet", got=str(error)) from None
     try:
         return found.hotkey
-    except (OSError, ValueError, RuntimeError) as error:
+    except (OSError, ValueError, RuntimeError, EOFError, KeyfileError) as error:
         raise Unavailable(
             "the wallet's hotkey cannot be used",
             where=f"{place}/{found.name}/hotkeys/{found.hotkey_str}",
-            got=str(error),
+            got=str(error) or "no password was given",
             remedy="Check --wallet and --wallet-path, or make one with `btcli wallet create`.",
         ) from None
 

@@ -192,6 +192,8 @@ def _measure(
             fingerprint=fingerprint,
             progress=bar,
         )
+    if found.hashed is None and (model.resolve().parent / "config.json").is_file():
+        say("note: only this file is claimed; give its folder to have config.json and the rest signed too")
     if found.hashed is not None and found.hashed.reused:
         count, checked = len(found.hashed.reused), found.hashed.checked
         say(f"note: {count} files look unchanged and were not read again; {checked} chunks of them were")

@@ -146,7 +146,7 @@ def reveal(
     happened = rotation.advance()
     found = rotation.shelf.epoch(epoch)
     if found.state is not State.REVEALED:
-        notes = [h.note for h in happened if h.epoch in (epoch, -1) and h.note]
+        notes = [h.note for h in happened if h.epoch in (epoch, None) and h.note]
         raise EpochHidden(
             f"void: {found.void_reason}" if found.void_reason else "not to be revealed yet",
             where=f"epoch {epoch}",

@@ -75,12 +75,14 @@ def report(rotation: Rotation, numbers: list[int], happened: list[Happened], *, 
             {
                 "log": str(rotation.shelf.log.key),
                 "epochs": [document(epoch, network) for epoch in epochs],
-                "happened": [{"epoch": h.epoch, "state": str(h.state), "note": h.note} for h in happened],
+                "happened": [{"epoch": h.epoch, "state": h.state and str(h.state), "note": h.note} for h in happened],
             }
         )
         return Exit.CLEAN
     for h in happened:
-        say(f"epoch {h.epoch}: {h.state}{', ' + h.note if h.note else ''}" if h.epoch >= 0 else f"note: {h.note}")
+        say(
+            f"epoch {h.epoch}: {h.state}{', ' + h.note if h.note else ''}" if h.epoch is not None else f"note: {h.note}"
+        )
     for epoch in epochs:
         print(f"epoch {epoch.number}  {epoch.state}" + (f"  {epoch.void_reason}" if epoch.void_reason else ""))
         print(f"  commitment {epoch.commitment.hex()}")

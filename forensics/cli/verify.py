@@ -38,7 +38,7 @@ def verify(
         typer.Option(help="A key that counts: name+id+base64, ed25519:ADDRESS, or a file with one; may be repeated."),
     ] = None,
     statement: Annotated[
-        Path | None, typer.Option(help="The statement of a receipt, when it is too long to be in the log.")
+        Path | None, typer.Option(help="A receipt's statement, when too long for the log; a bundle's ownership claim.")
     ] = None,
     bundle: Annotated[
         Path | None,
@@ -71,7 +71,8 @@ def verify(
         raise UsageError("only a model-signing bundle lists what could be sampled", where="--spot-check", got=str(kind))
     if kind is Kind.BUNDLE:
         folder = None if model is None else sources.path_of(model)
-        report = _bundle(data, file, trusted, folder, spot_check)
+        expected = _expected(home.settings, netuid, network, genesis, competition)
+        report = _bundle(data, file, trusted, folder, spot_check, expected, statement)
     elif kind is Kind.EVIDENCE:
         from ..verifying.files import verify_evidence
 
@@ -114,14 +115,26 @@ def _statement(
     return report
 
 
-def _bundle(data: bytes, file: Path, trusted: Trusted, folder: Path | None, spot_check: int) -> Report:
+def _bundle(
+    data: bytes,
+    file: Path,
+    trusted: Trusted,
+    folder: Path | None,
+    spot_check: int,
+    expected: Expected,
+    statement: Path | None,
+) -> Report:
     from ..claims import shelf
-    from ..verifying.files import key_of, verify_bundle
+    from ..verifying.files import delegated, key_of, verify_bundle
 
     beside = shelf.read_if(file.with_name(file.name + ".pub"))
     key, given = key_of(data, trusted.bundles, beside)
     report = verify_bundle(data, key, folder=folder, spot_check=spot_check, draw=secrets.randbelow)
-    if not given:
+    if statement is not None:
+        report.take(delegated(shelf.read(statement), key, report.facts["root"], expected, where=str(statement)))
+    else:
+        report.not_proven.append("whose key it is: give the ownership claim that names it with --statement")
+    if not given and statement is None:
         report.not_proven.append("that this is the right key: it was found beside the bundle; give yours with --trust")
     return report
 

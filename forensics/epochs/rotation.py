@@ -10,13 +10,14 @@ import json
 from dataclasses import dataclass
 
 from attest.canonical import write
+from attest.errors import CommitmentMismatch
 from attest.keys import ss58
 from attest.predicates import Context as Speaking
 from attest.predicates.seeds import MAX_ROSTER, Step
 from attest.seeds import beacon, seal, timelock
 from attest.seeds.derive import check_opening, final_seed
 from attest.seeds.epoch_file import Stamp
-from attest.seeds.errors import BeaconInvalid, BeaconUnavailable, SealInvalid
+from attest.seeds.errors import BeaconInvalid, BeaconUnavailable, SealInvalid, SeedError
 from attest.seeds.plan import items_digest
 from attest.seeds.verify import ANCHOR_MARGIN
 
@@ -31,10 +32,10 @@ from .shelf import Shelf, claimed, say
 
 @dataclass(frozen=True)
 class Happened:
-    """A change that was made, or why an epoch waits (then ``state`` is where it is)."""
+    """A change that was made, or why an epoch waits (then ``state`` is where it is); no epoch when all of them wait."""
 
-    epoch: int
-    state: State
+    epoch: int | None
+    state: State | None
     note: str = ""
 
 
@@ -74,10 +75,17 @@ class Rotation:
             moment = self.chain.moment()
             self.shelf.take_receipts()
             for epoch in self.shelf.living():
-                happened += self._move(epoch, moment)
+                happened += self._moved(epoch, moment)
         except ChainUnavailable as silence:
-            happened.append(Happened(-1, State.COMMITTED, str(silence)))
+            happened.append(Happened(None, None, str(silence)))
         return happened
+
+    def _moved(self, epoch: Epoch, moment: Moment) -> list[Happened]:
+        """``_move``, but an epoch whose secret cannot be used holds up nobody but itself."""
+        try:
+            return self._move(epoch, moment)
+        except (SeedError, CommitmentMismatch) as error:
+            return [Happened(epoch.number, epoch.state, str(error))]
 
     def _move(self, epoch: Epoch, moment: Moment) -> list[Happened]:
         """Every change of one epoch that is due."""
@@ -96,20 +104,20 @@ class Rotation:
                 return happened
 
     def _look(self, epoch: Epoch, moment: Moment, notes: list[str]) -> _Seen:
-        due, state = self._due(epoch, moment), epoch.state
+        due, state = self._due(epoch.mix_round, moment), epoch.state
         stamp = self._stamp(epoch, moment) if state is State.COMMITTED else epoch.stamp
         mix, opened = epoch.mix_signature, epoch.open_signature
         if mix is None and due and not (state is State.COMMITTED and stamp is not None):
             mix = self._signature(epoch.mix_round, notes)
-        if opened is None and mix is not None and state in (State.MIXING, State.OPEN):
+        if opened is None and mix is not None and (state is State.MIXING or self._due(epoch.open_round, moment)):
             opened = self._signature(epoch.open_round, [])  # that it is not out is no news
         anchored_at = None if stamp is None else stamp.block_time
         facts = Facts(moment, anchored_at, mixed=mix is not None, opened=opened is not None)
         return _Seen(facts, stamp, mix, opened)
 
-    def _due(self, epoch: Epoch, moment: Moment) -> bool:
-        """Whether it is worth asking for R_mix: by either clock, for neither decides anything."""
-        return max(moment.time, int(self.world.clock().timestamp())) >= self.world.network.time_of(epoch.mix_round)
+    def _due(self, round_: int, moment: Moment) -> bool:
+        """Whether it is worth asking for a round: by either clock, for neither decides anything."""
+        return max(moment.time, int(self.world.clock().timestamp())) >= self.world.network.time_of(round_)
 
     def _signature(self, round_: int, notes: list[str]) -> bytes | None:
         """The verified signature of a round; None while there is none, or while the source lies."""

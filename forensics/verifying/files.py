@@ -8,10 +8,13 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any, Final
 
+from attest.checking import Expected
+from attest.claims import check_ownership
 from attest.errors import BundleError, ContentMismatch
 from attest.keys.p256 import P256Verifier
 from attest.modelsigning import Manifest, open_bundle, verify_folder
 from attest.modelsigning.bundle import key_hint
+from attest.statement import OMS_ROOT
 
 from ..errors import UsageError
 from .kinds import Kind
@@ -40,7 +43,6 @@ def verify_bundle(
     report = Report(Kind.BUNDLE, {"key": key.spki_digest, "root": f"sha256:{manifest.root.hex()}"})
     report.facts |= {"name": manifest.name, "resources": len(manifest.resources)}
     report.proven.append(f"the key {key.spki_digest} signed {len(manifest.resources)} files or pieces of files")
-    report.not_proven.append("whose key it is: an ownership claim by a hotkey must name it")
     if not manifest.in_order:
         report.not_proven.append("that our tools made it: its files are not in canonical order")
     if folder is None:
@@ -57,6 +59,33 @@ def verify_bundle(
         found = verify_folder(data, folder.resolve(), key)
         report.facts["unsigned_empty"] = list(found.unsigned_empty)
         report.proven.append("the folder at hand holds exactly these files, byte for byte")
+    return report
+
+
+def delegated(statement: bytes, key: P256Verifier, root: str, expected: Expected, *, where: str) -> Report:
+    """Check that an ownership claim names this key and these files: then the hotkey stands behind the bundle.
+
+    Args:
+        statement: The claim's envelope.
+        key: The bundle's key.
+        root: The bundle's root, ``sha256:`` text.
+        expected: This place.
+        where: Name of the claim's file, for messages.
+
+    Raises:
+        AttestError: The claim is refused, or names another key or other files.
+    """
+    claim = check_ownership(statement, expected=expected, where=where)
+    named = claim.predicate.signing_key
+    if named is None or named.spki != key.spki_digest:
+        got = "no key" if named is None else named.spki
+        raise ContentMismatch("the claim names another key", where=where, got=got, expected=key.spki_digest)
+    claimed = claim.statement.digest_of(OMS_ROOT)
+    if claimed != root:
+        raise ContentMismatch("the claim is about other files", where=where, got=claimed, expected=root)
+    speaker = claim.context.signer
+    report = Report(Kind.BUNDLE, {"claim": claim.digest, "hotkey": speaker.address})
+    report.proven.append(f"{speaker} claims these files and named this key, in the statement {claim.digest}")
     return report
 
 

@@ -11,6 +11,7 @@ from attest import canonical
 
 from ...attestations.record import Record, envelope_json, statement_json
 from ...attestations.service import Received
+from ...attestations.standing import Standings
 from ..idempotency import Answer
 from ..problems import Problem
 from ..request import Raw, raw
@@ -40,9 +41,10 @@ def router(services: Services) -> APIRouter:
     @routes.get("/{digest}", summary="A statement, its receipt under the newest checkpoint, and where it stands")
     def show(digest: str) -> dict[str, Any]:
         record = find(services, digest)
-        edge = attestations.lineages.edges_of(record.digest)
+        edge = attestations.lineages.edge_of(record.digest)
+        standings = attestations.standings(record.content_root or "", netuid=record.netuid)
         return {
-            **record_document(services, record),
+            **record_document(services, record, standings),
             "statement": statement_json(attestations.envelope(record)),
             "envelope": envelope_json(attestations.envelope(record)),
             "receipt": attestations.receipt(record).decode(),
@@ -79,11 +81,9 @@ def received_document(services: Services, received: Received) -> dict[str, Any]:
     }
 
 
-def record_document(services: Services, record: Record) -> dict[str, Any]:
-    """A statement without its bytes: who, about what, since when, and how it stands."""
+def record_document(services: Services, record: Record, standings: Standings) -> dict[str, Any]:
+    """A statement without its bytes: who, about what, since when, and how it stands among claims to its model."""
     binding = services.attestations.binding(record)
-    root = record.content_root
-    standing = services.attestations.standings(root, netuid=record.netuid).of(record.digest) if root else None
     return {
         "digest": record.digest,
         "kind": record.kind,
@@ -92,12 +92,12 @@ def record_document(services: Services, record: Record) -> dict[str, Any]:
         "scheme": record.scheme,
         "genesis": record.genesis,
         "netuid": record.netuid,
-        "content_root": root,
+        "content_root": record.content_root,
         "opens": record.opens,
         "log_index": record.log_index,
         "received_at": record.received_at.isoformat(),
         "effective": None
         if binding is None
         else {"block": binding.position.block, "extrinsic_index": binding.position.extrinsic_index},
-        "standing": standing if record.form else None,
+        "standing": standings.of(record.digest) if record.form and record.content_root else None,
     }

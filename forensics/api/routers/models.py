@@ -31,9 +31,10 @@ def router(services: Services) -> APIRouter:
         contradicted = [edge for edge in graph.contradicted if digest in (edge.child, edge.parent)]
         if not (claims or ancestry or descendants or contradicted):
             raise Problem(404, "not_known", "nothing was claimed or measured about this model here")
+        standings = {n: attestations.standings(digest, netuid=n) for n in {claim.netuid for claim in claims}}
         return {
             "model": digest,
-            "claims": [record_document(services, record) for record in claims],
+            "claims": [record_document(services, record, standings[record.netuid]) for record in claims],
             "ancestry": [edge_document(edge) for edge in ancestry],
             "descendants": [edge_document(edge) for edge in descendants],
             "undeclared": [edge_document(edge) for edge in graph.undeclared(digest)],

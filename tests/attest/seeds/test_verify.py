@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 from hashlib import sha256
+from pathlib import Path
 
+import jsonschema
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -24,6 +27,7 @@ from attest.seeds.verify import ANCHOR_MARGIN, REVEAL_GRACE, verify
 
 from .material import AFTER, CONTEXT, LEAGUE, MIX, OPEN, ORIGIN, OTHER, PLAN, ROSTER, SECRET, SERVICE, Operator
 
+SCHEMAS = Path(__file__).parents[3] / "docs" / "schemas"
 KEY = NoteKey(ORIGIN, SERVICE.verifier.public_bytes)
 HONEST = Operator().file()
 SEED = derive.final_seed(CONTEXT, SECRET, value(LEAGUE.sign(MIX)))
@@ -214,6 +218,12 @@ def test_no_changed_byte_of_the_file_gives_another_seed(data):
     report = looked_at(epoch)
     assert report.seed in (None, SEED)
     assert report.complete == (epoch == HONEST) or report.wrong is None
+
+
+def test_an_epoch_file_is_as_its_published_schema_says():
+    schema = json.loads((SCHEMAS / "epoch-file-v1.schema.json").read_text())
+    jsonschema.Draft202012Validator.check_schema(schema)
+    jsonschema.validate(json.loads(HONEST.encode()), schema)
 
 
 def test_rehearsals_say_so():

@@ -271,10 +271,11 @@ def test_what_could_not_be_judged_is_judged_once_the_models_are_known(service):
     envelope = lineage_of(ADA, model("p"), model("p", (1,)))
     receive(service, envelope)
     assert service.reconsider() == []
+    assert receive(service, envelope).edge.judgement is Judgement.UNVERIFIABLE
     service.lineages._relations = Says("derived")
     (changed,) = service.reconsider()
     assert changed.judgement is Judgement.CONFIRMED
-    assert service.lineages.edges_of(envelope.digest) == changed
+    assert service.lineages.edge_of(envelope.digest) == changed
     assert receive(service, envelope).edge == changed
 
 
@@ -299,3 +300,10 @@ def test_stored_statements_verify_on_their_own(service):
     received = receive(service, signed(claim_of(BOB), signer(BOB)))
     stored = service.envelope(received.record)
     assert check(stored, claims.Ownership, expected=Expected(GENESIS, 120)).digest == received.record.digest
+
+
+def test_handing_a_lineage_in_again_has_it_judged_again(service):
+    envelope = lineage_of(ADA, model("p"), model("p", (1,)))
+    receive(service, envelope)
+    service.lineages._relations = Says("independent")
+    assert receive(service, envelope).edge.judgement is Judgement.CONTRADICTED

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
+from pathlib import Path
 
+import jsonschema
 import pytest
 
 from attest.log import Log, NoteKey
@@ -20,6 +23,7 @@ from forensics.log_store import DatabaseLog
 
 from .conftest import NETUID, ORIGIN, SIGNER
 
+SCHEMAS = Path(__file__).parents[3] / "docs" / "schemas"
 KEY = NoteKey(ORIGIN, SIGNER.verifier.public_bytes)
 
 
@@ -228,6 +232,11 @@ def test_a_changed_byte_of_an_anchor_file_changes_nothing_that_it_proves(file, l
         else:
             assert (found.checkpoint, found.anchor) == (honest.checkpoint, honest.anchor)
     assert refused > 0.95 * len(file)
+
+
+def test_an_anchor_file_is_as_its_published_schema_says(file):
+    schema = json.loads((SCHEMAS / "anchor-v1.schema.json").read_text())
+    jsonschema.Draft202012Validator(schema).validate(json.loads(file))
 
 
 def test_an_anchor_file_of_another_log_is_refused(file):

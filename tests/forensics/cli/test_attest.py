@@ -11,25 +11,31 @@ from pathlib import Path
 
 import pytest
 import uvicorn
+from bittensor import Wallet
 
 from attest import envelope as dsse
 from attest.keys.p256 import P256Verifier
+from attest.log.note import Checkpoint, NoteKey, sign_checkpoint
 from attest.statement import parse
 from forensics.api.app import create_app
 from forensics.api.services import Services
 from forensics.cli.main import main
+from forensics.keys import Keys
+from forensics.known.claim import Claim, Role
+from forensics.known.registry import Registry
 from forensics.settings import load
 from forensics.store.engine import connect
 from forensics.store.migrate import ensure
+from tests.attest.material import SERVICE
 from tests.forensics import models
-from tests.forensics.attesting import ED25519, GENESIS, flipped, make_wallet, small_model
+from tests.forensics.attesting import ED25519, GENESIS, flipped, hotkey, make_wallet, small_model
 
 WHERE = ("--genesis", GENESIS, "--netuid", "120", "--competition", "demo")
 
 
 @pytest.fixture(scope="module")
 def running(tmp_path_factory):
-    """A service on an empty home, and its URL."""
+    """A service on an empty home, its URL, and the home."""
     home = tmp_path_factory.mktemp("service")
     settings = load(home=home, genesis=GENESIS)
     engine = connect(settings.database_url)
@@ -40,7 +46,7 @@ def running(tmp_path_factory):
     thread.start()
     while not server.started:
         time.sleep(0.01)
-    yield services, f"http://127.0.0.1:{server.servers[0].sockets[0].getsockname()[1]}"
+    yield services, f"http://127.0.0.1:{server.servers[0].sockets[0].getsockname()[1]}", home
     server.should_exit = True
     thread.join()
     engine.dispose()
@@ -106,6 +112,25 @@ def test_the_claim_names_the_key_of_the_bundle(json_of, desk):
     assert claim.predicate.signing_key.spki == key.spki_digest
 
 
+def test_a_bundle_is_the_hotkeys_when_its_claim_names_the_key_and_the_files(run, json_of, desk):
+    own = json_of("attest", "own", "model", *who(), *WHERE)
+    report = json_of("verify", own["bundle"], "--model", "model", "--statement", own["claim"])
+    assert report["hotkey"] == own["hotkey"]
+    other = json_of("attest", "own", "child", *who("bob"), *WHERE)
+    code, _, err = run("verify", own["bundle"], "--statement", other["claim"])
+    assert (code, "other files" in err) == (3, True)
+    sealed = json_of("attest", "own", "model", *who(), *WHERE, "--sealed")
+    assert run("verify", own["bundle"], "--statement", sealed["claim"])[0] == 3
+
+
+def test_a_weight_file_alone_is_claimed_without_its_folder_and_this_is_said(run, json_of, desk):
+    code, out, err = run("attest", "own", "model/model.safetensors", *who(), *WHERE, "--out", desk, "--json")
+    assert (code, json.loads(out)["oms_root"]) == (0, None)
+    assert "config.json" in err
+    assert json_of("verify", desk / "claim.json", "--model", "model/model.safetensors")["verified"]
+    assert json_of("verify", desk / "claim.json", "--model", "model")["verified"]
+
+
 def test_claiming_does_not_change_what_is_claimed_and_is_not_done_twice(json_of, run, url):
     first = json_of("attest", "own", "model", *who(), *WHERE, "--submit", url)
     again = json_of("attest", "own", "model", *who(), *WHERE, "--submit", url)
@@ -146,6 +171,15 @@ def test_verify_says_3_when_the_model_is_another(run, json_of, url, desk):
         assert run("verify", artefact)[0] == 0
 
 
+def test_verify_says_3_for_a_changed_byte_anywhere_in_the_receipt(run, json_of, url, desk):
+    own = json_of("attest", "own", "model", *who(), *WHERE, "--submit", url)
+    receipt = Path(own["receipt"]).read_bytes()
+    for at in range(0, len(receipt), len(receipt) // 12):
+        (desk / "changed").write_bytes(flipped(receipt, at))
+        code, _, err = run("verify", "changed")
+        assert code == 3, err
+
+
 def test_a_receipt_from_a_log_nobody_trusts_is_refused_until_its_key_is_given(run, json_of, url, running, monkeypatch):
     own = json_of("attest", "own", "model", *who(), *WHERE, "--submit", url)
     monkeypatch.setenv("FORENSICS_HOME", "stranger")
@@ -156,13 +190,25 @@ def test_a_receipt_from_a_log_nobody_trusts_is_refused_until_its_key_is_given(ru
 
 def test_a_service_whose_key_changed_is_refused(run, json_of, url, running, own_home):
     json_of("attest", "own", "model", *who(), *WHERE, "--submit", url)
-    from attest.log.note import NoteKey
-    from tests.attest.material import SERVICE
-
     (pin,) = (own_home / "trust").iterdir()
     pin.write_text(str(NoteKey(running[0].log_key.name, SERVICE.verifier.public_bytes)))
     code, _, err = run("attest", "own", "child", *who(), *WHERE, "--submit", url)
     assert (code, "another key than the one pinned" in err) == (3, True)
+
+
+def test_a_service_that_shows_two_histories_is_caught_and_both_are_kept(run, json_of, url, running, desk, own_home):
+    services, keys = running[0], Keys(running[2] / "keys")
+    json_of("attest", "own", "model", *who(), *WHERE, "--submit", url)
+    assert run("log", "checkpoint", "--url", url, "--out", "kept")[0] == 0
+    assert run("log", "consistency", "kept", "--url", url)[0] == 0
+    shown_to_others = Checkpoint(services.log_key.name, services.log.size(), b"\7" * 32)
+    (desk / "other").write_bytes(sign_checkpoint(shown_to_others, keys.service()).encode())
+    code, _, err = run("log", "consistency", "kept", "other", "--url", url)
+    assert (code, "not of one history" in err) == (3, True)
+    assert {file.read_bytes() for file in (own_home / "evidence").iterdir()} == {
+        (desk / "kept").read_bytes(),
+        (desk / "other").read_bytes(),
+    }
 
 
 def test_context_is_checked_where_it_is_given(run, json_of):
@@ -192,10 +238,6 @@ def test_a_seal_is_opened_later_and_only_with_its_nonce(run, json_of, url, desk,
 
 
 def test_a_cold_machine_signs_what_a_hot_one_measured_and_hands_in(run, json_of, url, desk, monkeypatch):
-    from bittensor import Wallet
-
-    from tests.forensics.attesting import hotkey
-
     address = hotkey(Wallet("bob", "hot", path="wallets").hotkey).address
     asked = json_of("attest", "own", "model", "--unsigned", "--account", address, "--scheme", "ed25519", *WHERE)
     assert run("attest", "sign", asked["unsigned"], *who("ada"))[0] == 2
@@ -239,13 +281,8 @@ def test_lineage_to_a_fingerprint_file_or_a_known_model(json_of, run, desk):
 
 
 def test_a_service_that_knows_both_models_answers_with_what_it_measured(running, json_of, url, desk):
-    from forensics.known.claim import Claim, Role
-    from forensics.known.registry import Registry
-    from forensics.store.blobs import Blobs
-
     services = running[0]
     registry = Registry(services.engine, services.attestations._blobs)
-    assert isinstance(services.attestations._blobs, Blobs)
     tensors = {"ada": models.decoder(1), "noisy": models.noisy(models.decoder(1), 0.01), "bob": models.decoder(2)}
     for name, weights in tensors.items():
         registry.add(models.fingerprint(weights), Claim(Role.SUBMISSION, label=name))
@@ -263,6 +300,16 @@ def test_a_key_is_handed_over_by_both(json_of, url):
     assert len(report["signed_by"]) == 2
 
 
+def test_a_lost_key_is_succeeded_by_a_swap_on_chain_alone(run, json_of, url):
+    lost = "5GrwvaEF5zXb26Fz9rcQpDWS57CtERHpNehXCPcNoHGKutQY"
+    common = ("--successor", "bob/hot", "--wallet-path", "wallets", *WHERE)
+    done = json_of("attest", "rotate-key", "--lost", lost, "--block", 5, "--extrinsic", 1, *common, "--submit", url)
+    assert len(json_of("verify", done["receipt"])["signed_by"]) == 1
+    assert run("attest", "rotate-key", "--lost", lost, *common)[0] == 2
+    assert run("attest", "rotate-key", *common)[0] == 2
+    assert run("attest", "rotate-key", "--wallet", "bob/hot", *common)[0] == 3  # a key cannot succeed itself
+
+
 def test_files_signed_in_pieces_are_verified_by_sample(run, json_of, desk):
     (desk / "model" / "notes.txt").write_bytes(os.urandom(64 << 10))
     own = json_of("attest", "own", "model", *who(), *WHERE, "--shard-size", 4096)
@@ -274,6 +321,17 @@ def test_files_signed_in_pieces_are_verified_by_sample(run, json_of, desk):
     assert run("verify", own["claim"], "--spot-check", 5)[0] == 2
 
 
+def test_a_wallet_that_cannot_be_unlocked_is_unavailable_and_its_password_not_shown(run, desk, monkeypatch):
+    phrase = "correct horse"
+    Wallet("locked", "hot", path="wallets").create_new_hotkey(hotkey_password=phrase, suppress=True)
+    (desk / "wallets" / "locked" / "hotkeys" / "damaged").write_text("mnemonic words that are secret")
+    for name, answer in (("locked/hot", "battery staple"), ("locked/damaged", "")):
+        monkeypatch.setattr("bittensor.keyfiles.masked_input", lambda _prompt, answer=answer: answer)
+        code, out, err = run("attest", "own", "model", "--wallet", name, "--wallet-path", "wallets", *WHERE)
+        assert (code, "cannot be used" in err) == (4, True), err
+        assert not {"horse", "staple", "secret"} & set((out + err).split())
+
+
 def test_keys_are_files_of_their_owner_and_others_are_refused(run, json_of, own_home):
     json_of("attest", "own", "model", *who(), *WHERE)
     key = own_home / "keys" / "bundle.pem"
@@ -281,6 +339,17 @@ def test_keys_are_files_of_their_owner_and_others_are_refused(run, json_of, own_
     key.chmod(0o644)
     code, _, err = run("attest", "own", "model", *who(), *WHERE, "--note", "again")
     assert (code, "others may read" in err) == (3, True)
+
+
+def test_an_evidence_bundle_is_whole_or_refused(run, json_of, desk):
+    models.write(models.decoder(1), desk / "ada")
+    models.write(models.noisy(models.decoder(1), 0.01), desk / "noisy")
+    run("compare", "noisy", "ada", "--depth", "sketch", "--evidence", "evidence")
+    report = json_of("verify", "evidence")
+    assert any("replay" in sentence for sentence in report["not_proven"])
+    data = (desk / "evidence").read_bytes()
+    (desk / "evidence").write_bytes(flipped(data, len(data) // 2))
+    assert run("verify", "evidence")[0] == 3
 
 
 @pytest.mark.parametrize(

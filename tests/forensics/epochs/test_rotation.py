@@ -197,6 +197,20 @@ def test_a_lost_sealing_key_does_not_keep_the_secret_from_being_revealed(rotatio
     assert reported(rotation, chain).complete
 
 
+def test_an_epoch_that_cannot_be_unsealed_holds_up_nobody_else(rotation, chain):
+    committed(rotation, 2)
+    at(rotation, chain, START)
+    with rotation.shelf.engine.begin() as connection:
+        connection.execute(
+            text("UPDATE epoch SET sealed = (SELECT sealed FROM epoch WHERE number = 1) WHERE number = 0")
+        )
+    chain.time = MIX_AT + 12
+    assert any("does not open" in happened.note for happened in rotation.advance())
+    assert rotation.shelf.epoch(0).state is State.MIXING
+    assert at(rotation, chain, MIX_AT + 3 * EVERY + 12) is State.VOID
+    assert rotation.shelf.epoch(1).state is State.OPEN
+
+
 # Committing
 
 
