@@ -25,6 +25,9 @@ from . import attest, compare, demo, identify, known, log, migrate, replay, scan
 from .console import emit, say
 
 DEBUG = "FORENSICS_DEBUG"
+ONE_THREAD = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
+"""Read by numerical libraries when they are loaded. Comparing is thousands of small products, for which a second thread
+gains little and whose barriers cost minutes on a busy machine; scanning has threads of its own."""
 # Typer carries its own copy of click in recent versions; its error classes are reached through what it exports.
 _CLICK_ERROR = cast("type[Exception]", typer.BadParameter.__mro__[2])
 
@@ -52,6 +55,8 @@ def root(
     blobs: Annotated[str | None, typer.Option(help="fsspec URL of the blob store; a folder in the home.")] = None,
 ) -> None:
     """Whose weights are these? Says what a model is to the models that are known, and shows why."""
+    for name in ONE_THREAD:
+        os.environ.setdefault(name, "1")
     context.obj = {"home": home, "database": database, "blobs": blobs}
 
 
