@@ -98,7 +98,7 @@ def computed(candidate: torch.Tensor, reference: torch.Tensor, exact: torch.Tens
 
 
 LEAST_MOVED, SMALL = 8, 4096
-"""Entries that must have moved for a formula to be believed; in norms and biases, which go with the rest, one will do."""
+"""Entries that must have moved for a formula to be believed; in norms and biases, which go with the rest, one does."""
 
 
 def step_between(
