@@ -10,7 +10,7 @@ QUIET := $(if $(CI),--quiet)
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test nightly lint types docs bench gauntlet calibration packages lock clean
+.PHONY: help install demo test nightly lint types docs bench drill gauntlet calibration packages lock clean
 
 help: ## what each target does
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -51,6 +51,10 @@ docs: $(STAMP) ## write docs/cli.md and docs/schemas from the code itself (CHECK
 bench: $(STAMP) ## speed and memory, by stage
 	$(BIN)/python -m benchmarks.speed
 	$(BIN)/python -m benchmarks.search
+	$(BIN)/python -m benchmarks.attest
+
+drill: $(STAMP) ## the log under a million leaves, kill -9 and tampering, on SQLite and PostgreSQL
+	$(BIN)/python -m benchmarks.log
 
 gauntlet: $(STAMP) ## recall and false accusations over families and attacks (QUICK=1: three minutes)
 	$(BIN)/python -m benchmarks.gauntlet $(if $(QUICK),--quick)

@@ -20,10 +20,10 @@ from attest.envelope import IN_TOTO, Envelope
 from attest.errors import ContextMismatch, InvalidSignature, UnsupportedInput
 from attest.keys.hotkey import Hotkey
 from attest.keys.interface import Verifier
-from attest.predicates import Context, Decision, Predicate, SeedCommitment, SeedReveal, Verdicts
+from attest.predicates import Context, Decision, EpochStep, Predicate, SeedCommitment, SeedReveal, Verdicts
 from attest.statement import Statement, parse
 
-AUTHORITATIVE: Final = (Verdicts, SeedCommitment, SeedReveal, Decision)
+AUTHORITATIVE: Final = (Verdicts, SeedCommitment, SeedReveal, EpochStep, Decision)
 """Predicates that anybody could sign and that mean something only from trusted keys."""
 
 P = TypeVar("P", bound=Predicate)

@@ -18,6 +18,7 @@ from attest.keys.hotkey import Hotkey
 from attest.predicates import (
     Context,
     Decision,
+    EpochStep,
     KeyRotation,
     Lineage,
     Ownership,
@@ -46,6 +47,7 @@ PREDICATES: Final[dict[str, type[Predicate]]] = {
     NAMESPACE + "verdict/v1": Verdicts,
     NAMESPACE + "seed-commitment/v1": SeedCommitment,
     NAMESPACE + "seed-reveal/v1": SeedReveal,
+    NAMESPACE + "epoch-step/v1": EpochStep,
     NAMESPACE + "decision/v1": Decision,
     NAMESPACE + "key-rotation/v1": KeyRotation,
 }
@@ -209,7 +211,7 @@ def _implied(predicate: Predicate) -> dict[str, str]:
     """Subjects whose digest follows from the predicate."""
     if isinstance(predicate, Verdicts):
         return {"subnet": subnet_digest(predicate.genesis, predicate.netuid)}
-    if isinstance(predicate, SeedCommitment | SeedReveal):
+    if isinstance(predicate, SeedCommitment | SeedReveal | EpochStep):
         return {"seed-commitment": "sha256:" + predicate.commitment}
     if isinstance(predicate, Decision):
         return {"verdict": predicate.verdict}

@@ -6,9 +6,12 @@ ForensicsError
 │   ├── EvidenceError      an evidence bundle that cannot be trusted
 │   ├── ReplayMismatch     an intact bundle that no longer gives the same result
 │   ├── NotKnown           no such model in the registry
+│   ├── AnchorInvalid      a digest that is not on the chain where it is said to be
 │   └── StoreCorrupt       a stored blob or database contradicts its own digest or schema
 └── Unavailable            nothing wrong with the input; try again or elsewhere        (exit 4)
-    └── StoreUnavailable   database or blobs cannot be read or written (locked, full, absent, older schema)
+    ├── StoreUnavailable   database or blobs cannot be read or written (locked, full, absent, older schema)
+    └── ChainUnavailable   no node answers, or it does not have what was asked for
+        └── ChainRefused   the chain answered, and would not take what was sent
 
 ``fingerprint.errors`` and ``attest.errors`` map onto the same codes: absent files are exit 4, everything else in both
 trees is exit 3. Each error carries what, where, got, expected and remedy, so that it can be acted on as text and as
@@ -81,6 +84,10 @@ class NotKnown(BadInput):
     """No such model in the registry."""
 
 
+class AnchorInvalid(BadInput):
+    """A digest that is not on the chain where it is said to be: never was, or a reorganisation removed it."""
+
+
 class StoreCorrupt(BadInput):
     """A stored blob or database contradicts its own digest or schema."""
 
@@ -91,6 +98,14 @@ class Unavailable(ForensicsError):
 
 class StoreUnavailable(Unavailable):
     """Database or blobs cannot be read or written: locked, full, absent or of another schema."""
+
+
+class ChainUnavailable(Unavailable):
+    """No node answers, or it does not have what was asked for. The log goes on without it."""
+
+
+class ChainRefused(ChainUnavailable):
+    """The chain answered, and would not take what was sent: hotkey not registered, quota used up, no funds."""
 
 
 def exit_code(error: Exception) -> Exit:

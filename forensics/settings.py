@@ -40,6 +40,7 @@ class Settings(BaseSettings):
         netuid: The only subnet whose statements the service takes; any when not set.
         origin: Name of the service's log, drawn from its key when the key is made; cannot be changed afterwards.
         key_password: Encrypts the key files under ``keys`` in the home; at least 8 characters. Secret.
+        seed_key: Seals the hidden seeds at rest, 64 hex digits. Secret; keep it apart from the database.
     """
 
     model_config = SettingsConfigDict(env_prefix="FORENSICS_", extra="forbid", frozen=True)
@@ -54,6 +55,7 @@ class Settings(BaseSettings):
     netuid: int | None = Field(default=None, ge=0, le=0xFFFF)
     origin: str = Field(default="", pattern=r"^[!-*,-~]{0,200}$")
     key_password: SecretStr = SecretStr("")
+    seed_key: SecretStr = SecretStr("")
 
     @field_validator("home", mode="after")
     @classmethod

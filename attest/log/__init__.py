@@ -5,5 +5,6 @@ from __future__ import annotations
 from .log import Log
 from .note import Checkpoint, NoteKey, open_checkpoint
 from .proof import Receipt, parse_receipt, verify_receipt
+from .view import LogView
 
-__all__ = ["Checkpoint", "Log", "NoteKey", "Receipt", "open_checkpoint", "parse_receipt", "verify_receipt"]
+__all__ = ["Checkpoint", "Log", "LogView", "NoteKey", "Receipt", "open_checkpoint", "parse_receipt", "verify_receipt"]

@@ -15,7 +15,11 @@ from .note import Checkpoint
 
 @dataclass(frozen=True, order=True)
 class Anchor:
-    """A digest in a block; anchors are ordered by (block, extrinsic), as claims are."""
+    """A digest in a block; anchors are ordered by (block, extrinsic), as claims are.
+
+    ``hotkey`` is the 32-byte account that put it there. ``block_hash`` names the block beyond doubt, for a number alone
+    is whatever block has that number after a reorganisation; empty where a source does not say.
+    """
 
     block: int
     extrinsic: int
@@ -23,6 +27,7 @@ class Anchor:
     netuid: int
     hotkey: bytes
     digest: bytes
+    block_hash: bytes = b""
 
 
 class Chain(Protocol):

@@ -6,6 +6,7 @@ LogError
 ├── ReceiptInvalid     a receipt file that is malformed, or does not hold together
 ├── LogTampered        stored leaves, tiles or checkpoints contradict each other: nothing more is signed
 ├── LogForked          a checkpoint of this log's own key contradicts its tree: kept as evidence, nothing more is signed
+│   └── SplitView      two signed checkpoints of one size and different roots, seen by somebody else (witness.py)
 └── LogFrozen          the log holds such evidence: it can be read and proven from, not written
 """
 

@@ -16,24 +16,16 @@ from threading import Lock
 from ..errors import InputTooLarge
 from ..keys.interface import Signer
 from .audit import audit, check_leaves
-from .errors import LogForked, LogFrozen, LogTampered, NoteInvalid, ProofInvalid
-from .merkle import hash_leaf, prove_consistency, prove_inclusion, tree_root
-from .note import (
-    Checkpoint,
-    NoteKey,
-    SignedCheckpoint,
-    add_signature,
-    open_checkpoint,
-    parse_note,
-    sign_checkpoint,
-)
-from .proof import Receipt
+from .errors import LogForked, LogFrozen, LogTampered, NoteInvalid
+from .merkle import hash_leaf, tree_root
+from .note import Checkpoint, NoteKey, add_signature, open_checkpoint, parse_note, sign_checkpoint
 from .storage import Evidence, Leaf, LogReader, LogStorage, LogWriter, StoredCheckpoint
-from .tiles import MAX_LEAF, Edge, StoredTile, Tile, TileNodes, entry_bundle, holds, read_tile
+from .tiles import MAX_LEAF, Edge, StoredTile, TileNodes
+from .view import LogView
 
 
-class Log:
-    """A transparency log over a storage. Safe with threads, and with other processes on the same storage.
+class Log(LogView):
+    """A transparency log to write to. Safe with threads, and with other processes on the same storage.
 
     Args:
         storage: Where it is kept.
@@ -48,8 +40,8 @@ class Log:
     """
 
     def __init__(self, storage: LogStorage, signer: Signer, *, origin: str, known: Iterable[bytes] = ()) -> None:
-        self.key = NoteKey(origin, signer.verifier.public_bytes)
-        self._storage, self._signer = storage, signer
+        super().__init__(storage, NoteKey(origin, signer.verifier.public_bytes))
+        self._signer = signer
         self._lock = Lock()
         with storage.reading() as reader:
             self._edge = audit(reader, self.key)
@@ -160,76 +152,6 @@ class Log:
             remedy="The log is frozen and both checkpoints are kept. Find out who signed the other one.",
         )
 
-    def evidence(self) -> tuple[Evidence, ...]:
-        """Why the log is frozen; empty when it is not."""
-        with self._storage.reading() as reader:
-            return reader.evidence()
-
-    def size(self) -> int:
-        """Number of committed leaves; checkpoints may lag behind."""
-        with self._storage.reading() as reader:
-            return reader.size()
-
-    def latest(self) -> SignedCheckpoint | None:
-        """The newest checkpoint that was given out."""
-        with self._storage.reading() as reader:
-            stored = reader.latest_checkpoint()
-        return None if stored is None else open_checkpoint(stored.note, log=self.key)
-
-    def leaf(self, index: int) -> bytes:
-        """The entry with this number.
-
-        Raises:
-            ProofInvalid: There is none.
-        """
-        with self._storage.reading() as reader:
-            return _leaf(reader, index).body
-
-    def find(self, body: bytes) -> int | None:
-        """The number of an entry, or None when it is not in the log."""
-        with self._storage.reading() as reader:
-            return reader.find([hash_leaf(body)]).get(hash_leaf(body))
-
-    def prove(self, index: int) -> Receipt:
-        """The receipt of a leaf under the newest checkpoint.
-
-        Raises:
-            ProofInvalid: No checkpoint covers this leaf yet.
-        """
-        with self._storage.reading() as reader:
-            latest = reader.latest_checkpoint()
-            size = latest.size if latest else 0
-            path = prove_inclusion(index, size, TileNodes(reader))
-            leaf = _leaf(reader, index)
-        assert latest is not None  # noqa: S101 - prove_inclusion refuses every index of an empty tree
-        return Receipt(index, tuple(path), latest.note, leaf.body)
-
-    def prove_consistency(self, old: int, new: int) -> list[bytes]:
-        """The proof that the tree at ``old`` leaves is a prefix of the tree at ``new``.
-
-        Raises:
-            ProofInvalid: The sizes are out of order, or the log is not so large.
-        """
-        with self._storage.reading() as reader:
-            if new > reader.size():
-                raise ProofInvalid("tree does not reach so far", got=new, expected=f"at most {reader.size()}")
-            return prove_consistency(old, new, TileNodes(reader))
-
-    def tile(self, path: str) -> bytes:
-        """The bytes served under a C2SP tile path, as far as a checkpoint covers them.
-
-        Raises:
-            ProofInvalid: The path is malformed, or of a tile the newest checkpoint does not have.
-        """
-        tile = Tile.parse(path)
-        with self._storage.reading() as reader:
-            latest = reader.latest_checkpoint()
-            if not holds(latest.size if latest else 0, tile):
-                raise ProofInvalid("no such tile yet", got=path)
-            if tile.level >= 0:
-                return read_tile(reader, tile)
-            return entry_bundle([leaf.body for leaf in reader.leaves(tile.first, tile.first + tile.width)])
-
     def _caught_up(self, writer: LogWriter) -> Edge:
         """A copy of the edge that includes what other processes appended; the write lock is held."""
         if found := writer.evidence():
@@ -272,10 +194,3 @@ def _own_side(reader: LogReader, size: int) -> bytes:
     same = [stored.note for stored in reader.checkpoints() if stored.size == size]
     latest = reader.latest_checkpoint()
     return same[0] if same else latest.note if latest else b""
-
-
-def _leaf(reader: LogReader, index: int) -> Leaf:
-    leaf = next(iter(reader.leaves(index, index + 1)), None) if index >= 0 else None
-    if leaf is None:
-        raise ProofInvalid("no such leaf", got=index, expected=f"0 to {reader.size() - 1}")
-    return leaf

@@ -12,7 +12,7 @@ from __future__ import annotations
 import os
 import stat
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import Executor, Future, ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
@@ -25,8 +25,12 @@ from attest.errors import BundleError, ContentMismatch, MalformedInput
 from .manifest import GIT_PATHS, Resource, check_path
 
 CHUNK: Final = 1 << 20
+AHEAD: Final = 4
+"""Chunks in memory for each file: whoever listens may be so far behind before reading waits for it."""
 SAMPLED: Final = 16
-"""One chunk in so many is digested on its own."""
+"""One chunk in so many is digested on its own, for later spot checks."""
+MOST_SAMPLED: Final = 64
+"""About so many of one file at most: what a spot check detects depends on how many it draws, not from how many."""
 MAX_FILES: Final = 100_000
 Draw = Callable[[int], int]
 """``draw(n)`` is a uniform random number below n, such as ``secrets.randbelow``."""
@@ -172,23 +176,18 @@ def hash_folder(
     tasks = [(path, start, end) for path, pieces in fresh.items() for start, end in pieces]
     made: dict[str, list[tuple[bytes, list[Sample]]]] = {path: [] for path in fresh}
 
-    with ThreadPoolExecutor(workers or os.cpu_count()) as pool, ThreadPoolExecutor(workers or os.cpu_count()) as beside:
+    with ThreadPoolExecutor(workers or os.cpu_count()) as pool:
 
         def run(task: tuple[str, int, int]) -> tuple[bytes, list[Sample]]:
             path, start, end = task
             listener = listen(path) if listen is not None and shard_size is None else None
-            also = None if listener is None else _beside(beside, listener)
-            return _hash_piece(folder / path, files[path], start, end, samples[path], also)
+            return _hash_piece(folder / path, files[path], start, end, samples[path], listener)
 
         for (path, _, _), result in zip(tasks, pool.map(run, tasks), strict=True):
             made[path].append(result)
     now = {path: kept[path] if path in kept else _new_hint(files[path], made[path]) for path in files}
     resources = [resource for path, hint in now.items() for resource in _resources(path, hint, shard_size)]
     return Hashed(tuple(resources), now, shard_size, tuple(kept), checked)
-
-
-def _beside(pool: Executor, listener: Listener) -> Callable[[memoryview], Future[None]]:
-    return lambda chunk: pool.submit(listener.update, chunk)
 
 
 def _resources(path: str, hint: Hint, shard_size: int | None) -> Iterator[Resource]:
@@ -208,8 +207,9 @@ def _pieces(size: int, shard_size: int | None) -> Iterator[tuple[int, int]]:
 def _choose(size: int, shard_size: int | None, draw: Draw | None) -> frozenset[int]:
     if draw is None:
         return frozenset()
+    every = max(SAMPLED, size // CHUNK // MOST_SAMPLED)
     chunks = (begin for start, end in _pieces(size, shard_size) for begin in range(start, end, CHUNK))
-    return frozenset(begin for begin in chunks if draw(SAMPLED) == 0)
+    return frozenset(begin for begin in chunks if draw(every) == 0)
 
 
 def _hash_piece(
@@ -218,26 +218,51 @@ def _hash_piece(
     start: int,
     end: int,
     sampled: frozenset[int],
-    also: Callable[[memoryview], Future[None]] | None,
+    listener: Listener | None,
 ) -> tuple[bytes, list[Sample]]:
-    whole, samples = sha256(), []
+    whole = sha256()
+    samples: list[Sample] = []
+
+    def beside(begin: int, chunk: memoryview) -> None:
+        if listener is not None:
+            listener.update(chunk)
+        if begin in sampled:
+            samples.append(Sample(begin, len(chunk), sha256(chunk).digest()))
+
     descriptor = os.open(file, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
     try:
         _check_same(file, expected, os.fstat(descriptor))
-        buffer = bytearray(CHUNK)
-        view = memoryview(buffer)
-        for begin in range(start, end, CHUNK):
-            chunk = view[: _read(descriptor, view[: min(CHUNK, end - begin)], begin, file)]
-            beside = None if also is None else also(chunk)
+        for chunk in _chunks(descriptor, file, start, end, beside if listener or sampled else None):
             whole.update(chunk)
-            if begin in sampled:
-                samples.append(Sample(begin, len(chunk), sha256(chunk).digest()))
-            if beside is not None:
-                beside.result()  # the buffer is read into again
         _check_same(file, expected, os.fstat(descriptor))
     finally:
         os.close(descriptor)
     return whole.digest(), samples
+
+
+def _chunks(
+    descriptor: int, file: Path, start: int, end: int, beside: Callable[[int, memoryview], None] | None
+) -> Iterator[memoryview]:
+    """The chunks of a piece; ``beside`` gets each of them too, with its offset, in order, on a thread of its own.
+
+    A few buffers go round, so that neither side waits for the other at every chunk; one is filled again only when
+    ``beside`` is done with it. When this ends, so has that.
+    """
+    buffers = [memoryview(bytearray(min(CHUNK, max(1, end - start)))) for _ in range(AHEAD if beside else 1)]
+    busy: list[Future[None] | None] = [None] * len(buffers)
+    with ThreadPoolExecutor(1) as second:  # its thread starts with the first chunk
+        for number, begin in enumerate(range(start, end, CHUNK)):
+            slot = number % len(buffers)
+            if (before := busy[slot]) is not None:
+                before.result()
+            chunk = buffers[slot][: min(CHUNK, end - begin)]
+            chunk = chunk[: _read(descriptor, chunk, begin, file)]
+            if beside is not None:
+                busy[slot] = second.submit(beside, begin, chunk)
+            yield chunk
+        for future in busy:
+            if future is not None:
+                future.result()
 
 
 def _read(descriptor: int, into: memoryview, offset: int, file: Path) -> int:

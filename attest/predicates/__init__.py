@@ -7,13 +7,14 @@ from attest.predicates.fields import Account, Context, Predicate
 from attest.predicates.lineage import Lineage
 from attest.predicates.ownership import Ownership
 from attest.predicates.rotation import KeyRotation
-from attest.predicates.seeds import SeedCommitment, SeedReveal
+from attest.predicates.seeds import EpochStep, SeedCommitment, SeedReveal
 from attest.predicates.verdict import Verdicts
 
 __all__ = [
     "Account",
     "Context",
     "Decision",
+    "EpochStep",
     "KeyRotation",
     "Lineage",
     "Ownership",

@@ -32,16 +32,16 @@ from fingerprint.checkpoint import open_checkpoint
 from fingerprint.compare import Calibration, Depth, Source, load_calibration
 from fingerprint.compare.calibration import Tail
 from fingerprint.compare.compare import gather
-from fingerprint.compare.decide import CHANCE, channel_score, telling, total
 from fingerprint.compare.evidence import Evidence
 from fingerprint.compare.gridded import UNSETTLED
+from fingerprint.compare.learning import CHANCE, channel_score, telling, total
 from fingerprint.compare.relation import Relation
 from fingerprint.plan import make_plan
 from fingerprint.scan import scan
 
 TARGET = Path(__file__).resolve().parents[2] / "fingerprint" / "compare" / "calibration.json"
 LIGHT = 0.006
-"""Relative size of a change up to which it is light: that of reward-driven and preference updates on a bf16 grid. Heavier
+"""Relative size of a change up to which it is light: that of reward-driven updates on a bf16 grid. Heavier
 ones are far more coherent: they would thin out the tail, or spread it over two kinds of change."""
 
 SMALLER_GRIDS = (20, 24, 32, 48)

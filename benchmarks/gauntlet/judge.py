@@ -22,6 +22,9 @@ from fingerprint.compare.rank import nearest
 from fingerprint.compare.relation import Relation
 from fingerprint.scan import scan
 
+CLOSE, CLOSE_MOST = 1.25, 4
+"""Distances, as a multiple of the smallest, between which comparison decides, and how many are compared."""
+
 KNOWN_MOST = 8
 """Known models beside the nearest that are tried as parents of a merge."""
 
@@ -87,10 +90,20 @@ class Known:
             self.sources[name] = Source(scan(checkpoint), checkpoint)
         self.by_root = {s.fingerprint.content_root: n for n, s in self.sources.items()}
 
-    def nearest(self, candidate: Source) -> str:
-        """Name of the nearest known model."""
+    def nearest(self, candidate: Source) -> tuple[str, ...]:
+        """The nearest known model, and those that are nearly as near, nearest first."""
         order = nearest(candidate.fingerprint, [s.fingerprint for s in self.sources.values()])
-        return list(self.sources)[order[0][0]]
+        names = list(self.sources)
+        return tuple(names[i] for i, distance in order[:CLOSE_MOST] if distance <= CLOSE * order[0][1])
+
+    def parent(self, candidate: Source, close: tuple[str, ...], depth: Depth) -> str:
+        """The one of ``close`` that the candidate is a copy of, as ``identify`` chooses; else the nearest."""
+        if len(close) > 1:
+            for name in close:
+                base = self.sources[BASE] if name != BASE else None
+                if compare(candidate, self.sources[name], base=base, depth=depth).relation.copy:
+                    return name
+        return close[0]
 
     def others(self, reference: str) -> list[Source]:
         """Known models that may be further parents of a merge with ``reference``: those of its own root."""
@@ -163,8 +176,9 @@ def _attacked(
     reference = known.sources[victim]
     accepted = tuple(sorted({r.value for r in (attack.relation, *attack.accept)}))
     plain = rivals.verdicts(candidate, reference)
-    best = known.nearest(candidate)
+    close = known.nearest(candidate)
     for depth in depths:
+        best = known.parent(candidate, close, depth)
         said, seconds = _timed(
             candidate, reference, base=known.sources[BASE] if victim != BASE else None,
             known=known.others(victim) if attack.relation is Relation.MERGED else (), depth=depth,

@@ -2,17 +2,39 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from pathlib import Path
 
 from attest.schemas import published
+from attest.seeds.epoch_file import EpochFile
+from attest.seeds.plan import Plan
+from attest.statement import NAMESPACE
+from forensics.chain.evidence import AnchorFile
+from forensics.chain.recorded import Recording
 
 FOLDER = Path(__file__).parent
+FILES = {
+    "anchor-v1": AnchorFile,
+    "chain-recording-v1": Recording,
+    "epoch-file-v1": EpochFile,
+    "seed-plan-v1": Plan,
+}
+
+
+def chain_files() -> dict[str, bytes]:
+    """Schemas of the files that ``forensics.chain`` and ``forensics.epochs`` write."""
+    head = "https://json-schema.org/draft/2020-12/schema"
+    schemas = {
+        name: {"$schema": head, "$id": f"{NAMESPACE}schema:{name}", **record.json_schema()}
+        for name, record in FILES.items()
+    }
+    return {f"{name}.schema.json": (json.dumps(schema, indent=1) + "\n").encode() for name, schema in schemas.items()}
 
 
 def main() -> int:
     """Write the schemas, or with ``--check`` compare them; 1 when one is not current or should not be there."""
-    now = published()
+    now = published() | chain_files()
     there = {path.name: path.read_bytes() for path in FOLDER.glob("*.schema.json")}
     if now == there:
         return 0

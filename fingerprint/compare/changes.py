@@ -73,6 +73,58 @@ def cast(candidate: torch.Tensor, reference: torch.Tensor) -> str | None:
     return None
 
 
+MOVED = 0.9
+"""Share of all entries that moved, or should have, that must be what a formula gives, for it to be the formula."""
+
+
+def computed(candidate: torch.Tensor, reference: torch.Tensor, exact: torch.Tensor, dtype: torch.dtype) -> bool:
+    """Whether the candidate is ``exact``, rounded to ``dtype``.
+
+    Only entries count that differ from the reference in one of the two: a light update leaves most values alone, as
+    a small step does, and would agree with it there.
+
+    Args:
+        candidate: float32, as stored.
+        reference: float32.
+        exact: float64 what a formula gives.
+        dtype: What it was stored as.
+    """
+    made = exact.to(dtype).to(candidate.dtype)
+    moved = (candidate != reference) | (made != reference)
+    room = candidate.abs() * (0.0 if dtype is torch.bfloat16 or dtype is torch.float16 else 1e-6)
+    agree = ((candidate - made).abs() <= room) & moved
+    return int(moved.sum()) >= LEAST_MOVED and float(agree.sum()) >= MOVED * float(moved.sum())
+
+
+LEAST_MOVED = 8
+"""Entries that must have moved for a formula to be believed."""
+
+
+def step_between(
+    candidate: torch.Tensor, reference: torch.Tensor, base: torch.Tensor, toward: float, dtype: torch.dtype
+) -> bool:
+    """Whether the candidate is the reference plus a multiple of its own change from the base, and only rounded.
+
+    Rounding eats a small part of such a step, which biases ``toward``; multiples near it are tried on a part.
+
+    Args:
+        candidate: (m x n) float32.
+        reference: (m x n) float32.
+        base: (m x n) float32.
+        toward: The multiple, as fitted.
+        dtype: What the candidate was stored as.
+    """
+    few = slice(None, None, max(1, candidate.numel() // STEP_SAMPLE))
+    c, r = candidate.flatten()[few], reference.flatten()[few]
+    own = r.double() - base.flatten()[few].double()
+    factors = [toward * (1.0 + k * STEP_FINE) for k in range(-STEP_TRIES, STEP_TRIES + 1)]
+    return any(computed(c, r, r.double() + t * own, dtype) for t in factors)
+
+
+STEP_SAMPLE, STEP_FINE, STEP_TRIES = 1 << 16, 0.005, 12
+"""Entries looked at, and multiples tried: within 6% of the fitted one."""
+
+
 _EPS = {torch.bfloat16: 2.0**-8, torch.float16: 2.0**-11}
 
 

@@ -8,16 +8,25 @@ is shown; whatever is merely related stays out of the copy class.
 from __future__ import annotations
 
 import math
-from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
 from fingerprint.architecture.interface import Role
 from fingerprint.compare.calibration import Calibration
-from fingerprint.compare.evidence import Evidence, Mix, Same, SlotChange
-from fingerprint.compare.relation import Comparison, Depth, LayerEvidence, Parent, Relation
+from fingerprint.compare.evidence import Evidence, Mix, Same
+from fingerprint.compare.learning import (
+    CHANCE,
+    DRAWN_STOUFFER,
+    DRAWN_UNDONE,
+    NEGLIGIBLE,
+    STRAY_UNDONE,
+    learned,
+    telling,
+    total,
+)
+from fingerprint.compare.relation import Comparison, Depth, Parent, Relation
+from fingerprint.compare.words import change_names, per_layer, shared_names
 
 ALGORITHM = "compare@1"
 
@@ -45,106 +54,6 @@ ACCUSE = 1e-3
 """False-accusation probability above which the copy class is not used, whatever else is seen."""
 
 
-@dataclass(frozen=True)
-class Learned:
-    """How much learning the remaining changes show, over all channels they were measured by.
-
-    Attributes:
-        score: Log of the mean coherence z over changed matrices, floored at chance; the largest channel's.
-        accusation: Probability that a learned change shows as little coherence; the largest channel's.
-        certain: Whether some channel shows at least the least coherence of any honest change in calibration.
-        matrices: Number of changed matrices it rests on.
-        fraction: Fraction of changed matrices with coherence beyond any drawn change.
-        effective: Median number of entries that carry a matrix's change.
-    """
-
-    score: float
-    accusation: float
-    certain: bool
-    matrices: int
-    fraction: float
-    effective: float
-
-
-def learned(changes: Sequence[SlotChange], calibration: Calibration, *, exact: bool = True) -> Learned:
-    """Aggregate coherence over matrices that still differ beyond an exact zero, channel by channel.
-
-    Args:
-        changes: Matched matrices.
-        calibration: Tails by channel.
-        exact: Whether they lie in the reference's own gauge.
-    """
-    live = telling(changes)
-    if not live:
-        return Learned(0.0, 1.0, False, 0, 0.0, 0.0)
-    score, accusation, certain = -math.inf, 0.0, False
-    for channel in sorted({c.channel for c in live}):
-        members = [c for c in live if c.channel == channel]
-        here, tail = channel_score(members, exact=exact), calibration.tail(channel)
-        score, accusation = max(score, here), max(accusation, tail.below(here))
-        certain |= here >= tail.least and here > math.log(DRAWN_STOUFFER / math.sqrt(len(members)))
-    cut = calibration.thresholds["coherent"]
-    return Learned(
-        score=score,
-        accusation=accusation,
-        certain=certain,
-        matrices=len(live),
-        fraction=float(np.mean([c.coherence.z > cut for c in live])),
-        effective=float(np.median([c.coherence.effective for c in live])),
-    )
-
-
-NEGLIGIBLE = 1e-5
-"""Relative size of a change below any training step that bf16, or float32 at a usual rate, can record."""
-
-TABLE_MATTERS = 3.0
-"""Vocabulary tables are left out unless they changed this much more than the other matrices: many of their rows are
-near-copies of one another (tokens hardly met in training), and these round alike without having learned anything."""
-
-
-DRAWN_STOUFFER = 4.0
-"""Largest mean z times sqrt(matrices) of a drawn change in the reference's own gauge, where it is standard normal. An
-honest light update that was then quantised or pruned starts at 10 (calibration families)."""
-
-DRAWN_UNDONE = 3.5
-"""Largest mean z of a drawn change after a gauge was undone: what fitted transforms leave is a little coherent."""
-
-STRAY_UNDONE = 0.15
-"""Share of matrices that may look coherent after a change of gauge was undone: factors near a power of two round in
-patterns. In the reference's own gauge not one may, or training of a single layer could hide under noise."""
-
-
-def telling(changes: Sequence[SlotChange]) -> list[SlotChange]:
-    """The changes that can tell drawn from learned: more than nothing, and no vocabulary tables beside matrices."""
-    live = [c for c in changes if c.residual > NEGLIGIBLE and c.coherence.effective > 0.0]
-    inner = [c for c in live if c.slot.role not in TABLES]
-    if len(inner) < TABLES_APART:
-        return live
-    usual = float(np.median([c.residual for c in inner]))
-    return [c for c in live if c.slot.role not in TABLES or c.residual > TABLE_MATTERS * usual]
-
-
-def channel_score(changes: Sequence[SlotChange], *, exact: bool = True) -> float:
-    """Log of the mean coherence z of changes measured by one channel, with a floor where z is no more than chance.
-
-    Every matrix of a drawn change has a standard normal z of its own, so the mean of n has a deviation of 1 / sqrt(n):
-    the more matrices, the lower the floor. Where a gauge was undone, the most coherent few are left out (see
-    ``STRAY_UNDONE``).
-    """
-    z = np.sort([c.coherence.z for c in changes])
-    kept = z if exact else z[: max(1, z.size - int(STRAY_UNDONE * z.size))]
-    return math.log(max(float(kept.mean()), CHANCE / math.sqrt(kept.size)))
-
-
-CHANCE = 1.0
-"""Combined z (mean times sqrt(matrices)) that chance alone gives; below it all scores are equal."""
-
-TABLES_APART = 4
-"""Other matrices that must have changed for vocabulary tables to be left out."""
-
-TABLES = (Role.EMBED, Role.HEAD)
-
-
 def decide(evidence: Evidence, calibration: Calibration) -> Comparison:
     """The Relation that ``evidence`` supports.
 
@@ -161,12 +70,12 @@ def decide(evidence: Evidence, calibration: Calibration) -> Comparison:
     if coverage < SEEDED and all(c.slot.role is Role.OTHER for c in evidence.changes):
         return answer.say(
             Relation.INCONCLUSIVE, 0.9, 1.0,
-            f"Only {coverage:.0%} of the parameters agree ({_names(evidence)}): a common initial seed does that too.",
+            f"Only {coverage:.0%} of the parameters agree ({shared_names(evidence)}): a common seed does that too.",
         )  # fmt: skip
     if coverage < WHOLE or _lost_layers(evidence):
         return answer.say(
             Relation.PARTIAL, 0.99, 1.0,
-            f"{coverage:.0%} of the candidate's parameters come from the reference: {_names(evidence)}.",
+            f"{coverage:.0%} of the candidate's parameters come from the reference: {shared_names(evidence)}.",
         )  # fmt: skip
     if all(c.residual <= NEGLIGIBLE for c in evidence.changes) and not _loose(evidence):
         return answer.untouched()
@@ -179,6 +88,10 @@ def decide(evidence: Evidence, calibration: Calibration) -> Comparison:
 HALF = -0.5
 """Coefficient on the reference's own change below which a candidate is more of the base than of the reference: the
 base itself, at -1, is nobody's copy."""
+
+
+FAR = -0.35
+"""The same at sketch depth, where a third part of a mixture can hide: half of two models is half the way to a base."""
 
 
 def _mostly_base(evidence: Evidence) -> bool:
@@ -255,7 +168,7 @@ class _Answer:
             return self.say(Relation.IDENTICAL, 1.0, 0.0, "Every value is the reference's, rounded.", transforms=names)
         if self.learned.matrices == 0:
             return self._vectors_only(names)
-        if accusation <= ACCUSE and self._looks_drawn():
+        if accusation <= ACCUSE and self._looks_drawn() and self._near():
             return self._drawn(accusation, names)
         adapter = self._adapter()
         if adapter is not None and adapter <= ACCUSE:
@@ -279,6 +192,11 @@ class _Answer:
                 mean = DRAWN_UNDONE
             return self.learned.fraction == 0.0 and self.learned.score <= math.log(mean)
         return self.learned.fraction <= STRAY_UNDONE and self.learned.score <= math.log(DRAWN_UNDONE)
+
+    def _near(self) -> bool:
+        """Whether a fingerprint can tell: what lies far toward a base may hold another's change, hidden under noise."""
+        shares = [c.toward_base for c in self.evidence.changes if c.relative > 0.0]
+        return self.evidence.depth is Depth.FULL or not shares or float(np.median(shares)) > FAR
 
     def _only_cast(self) -> bool:
         """Whether every difference is a rounding to another dtype, reproduced entry by entry."""
@@ -390,13 +308,6 @@ SYMMETRIES = frozenset(
 """Transforms that keep the function but change the values or their places (2-weights section 4)."""
 
 
-def total(changes: Sequence[SlotChange]) -> float:
-    """Relative size of what is left over all matrices: root of summed energies, each weighted by its parameters."""
-    energy = sum(c.numel * c.residual**2 for c in changes)
-    count = sum(c.numel for c in changes)
-    return math.sqrt(energy / count) if count else 0.0
-
-
 def _rounding_alone(evidence: Evidence, limit: float) -> bool:
     """Whether what is left is no more than rounding after a change of gauge: nothing where no gauge was changed."""
     if total(evidence.changes) > limit:
@@ -429,60 +340,6 @@ FREE_BIASES = (Role.KEY_BIAS, Role.HEAD_BIAS)
 """Softmax takes out what a key bias adds to all keys, and what is added to all logits."""
 
 
-SCALED = 2e-3
-"""Smallest common factor that is called scaling; weight decay of an honest run stays below it or is not alone."""
-
-
-def change_names(evidence: Evidence) -> list[str]:
-    """Contract words for what was done, most of the parameters first."""
-    live = [c for c in evidence.changes if c.relative > 0.0] or [c for c in evidence.stacks if c.relative > 0.0]
-    if not live:
-        return []
-    names: list[str] = []
-    kinds = Counter[str]()
-    for c in live:
-        if c.kind:
-            kinds[c.kind.split(":")[0]] += c.numel
-    size = sum(c.numel for c in live)
-    for kind, count in kinds.most_common(1):
-        if count >= 0.3 * size:
-            names.append(_kind_name(kind, live))
-    scale = _median([c.scale for c in live])
-    base = _median([c.toward_base for c in live])
-    if abs(base) > 0.01 and evidence.base is not None:
-        names.append(f"interpolated:{-base:.2g}" if base < 0 else f"amplified:{1 + base:.3g}")
-    elif abs(scale) > SCALED and not kinds:
-        names.append(f"scaled:{1 + scale:.4g}")
-    left = total(live)
-    changed = _median([c.changed for c in live])
-    rank = _median([c.rank for c in live])
-    if not names and left > 0.0:
-        if rank <= 0.17:
-            names.append(f"adapter:random:{_rank_number(live)}")
-        elif changed < 0.15 and evidence.exact_gauge and evidence.depth is Depth.FULL:
-            names.append(f"sparse-noise:{changed:.2g}")
-        elif not all(c.still for c in live):
-            names.append(f"noise:{left:.2g}")
-    return names
-
-
-def _rank_number(live: Sequence[SlotChange]) -> int:
-    return max(1, round(_median([c.rank * math.sqrt(c.numel) for c in live])))
-
-
-def _kind_name(kind: str, live: Sequence[SlotChange]) -> str:
-    """The commonest full name of ``kind``; pruned fractions are averaged."""
-    full = [c for c in live if c.kind and c.kind.split(":")[0] == kind]
-    if kind == "pruned":
-        mean = sum(float(str(c.kind).split(":")[1]) * c.numel for c in full) / sum(c.numel for c in full)
-        return f"pruned:{mean:.2g}"
-    return Counter(str(c.kind) for c in full).most_common(1)[0][0]
-
-
-def _median(values: Sequence[float]) -> float:
-    return float(np.median(values)) if values else 0.0
-
-
 def _merged(evidence: Evidence) -> Mix | None:
     """The mixture, when two or more known models are needed and together they leave almost nothing."""
     mix = evidence.mix
@@ -495,45 +352,3 @@ def _lost_layers(evidence: Evidence) -> bool:
     """Whether whole layers of the reference are absent from the candidate."""
     kept = {c.slot.layer for c in evidence.changes}
     return any(s.layer >= 0 and s.layer not in kept for s, _ in evidence.missing)
-
-
-def _names(evidence: Evidence, limit: int = 6) -> str:
-    """What is shared, in words: layers as a range count, the rest by role or tensor name."""
-    loose = [c.slot.name or c.slot.role.value for c in evidence.changes if c.slot.layer < 0]
-    layers = sorted({c.slot.layer for c in evidence.changes if c.slot.layer >= 0})
-    parts = loose[:limit] + ([f"layers {', '.join(map(str, layers))}"] if layers else [])
-    return ", ".join(parts) or "nothing"
-
-
-def per_layer(evidence: Evidence) -> tuple[LayerEvidence, ...]:
-    """Similarity, delta and explained fraction of each layer and of each group outside the layers."""
-    groups: dict[str, list[SlotChange]] = {}
-    lost: Counter[str] = Counter()
-    for c in evidence.changes:
-        groups.setdefault(_group(c), []).append(c)
-    for slot, count in evidence.unmatched:
-        lost[str(slot.layer) if slot.layer >= 0 else slot.name or slot.role.value] += count
-    rows = []
-    for name in sorted({*groups, *lost}, key=_order):
-        members = groups.get(name, [])
-        size = sum(c.numel for c in members)
-        rows.append(
-            LayerEvidence(
-                name,
-                sum(c.similarity * c.numel for c in members) / size if size else 0.0,
-                math.sqrt(sum(c.relative**2 * c.numel for c in members) / size) if size else 1.0,
-                size / (size + lost[name]) if size + lost[name] else 0.0,
-            )
-        )
-    return tuple(rows)
-
-
-def _group(change: SlotChange) -> str:
-    return str(change.slot.layer) if change.slot.layer >= 0 else change.slot.name or change.slot.role.value
-
-
-def _order(name: str) -> tuple[int, int, str]:
-    """Embeddings first, then layers by number, then the rest."""
-    if name.isdigit():
-        return (1, int(name), name)
-    return (0 if name.startswith(("embed", "position", "token")) else 2, 0, name)

@@ -186,7 +186,15 @@ def _fitted(slot: Slot, found: Alignment, rooted: Sequence[torch.Tensor], stored
     pruned = kind is not None and kind.startswith("pruned")
     kept = (c != 0) | (r == 0) if pruned else torch.ones_like(c, dtype=torch.bool)
     fit = project(delta * kept, [r * kept, *((r - _flat(b)) * kept for b in rooted)])
-    return _Fitted(float(delta.norm()) / size, cosine, kind, fit.coefficients, fit.residual)
+    left = fit.residual
+    stepped = exact and bool(rooted) and abs(fit.coefficients[1]) >= STEP and c.ndim == 2
+    if stepped and changes.step_between(c, r, _flat(rooted[0]), fit.coefficients[1], stored):
+        left = torch.zeros_like(left)
+    return _Fitted(float(delta.norm()) / size, cosine, kind, fit.coefficients, left)
+
+
+STEP = 0.01
+"""Smallest step toward or away from the base that is tried as a formula."""
 
 
 def _turned(found: Alignment) -> bool:

@@ -19,7 +19,7 @@ from fingerprint.compare.evidence import SlotChange
 from fingerprint.compare.full import ROUNDING, SHIFT_ROUNDING, distinct_rows
 from fingerprint.compare.nuisance import remove_scalings
 from fingerprint.compare.regress import project
-from fingerprint.compare.structure import Coherence, coherence
+from fingerprint.compare.structure import NOTHING, Coherence, coherence
 from fingerprint.fingerprint import Lattice, SlotSketch
 from fingerprint.sketch.grid import is_bfloat16
 
@@ -30,8 +30,6 @@ REFOLDED = ROUNDING[torch.bfloat16]
 
 EXACT = 1e-6
 """Relative size below which a sketched delta is float32 summation noise."""
-
-NOTHING = Coherence(0.0, 0.0, 0.0)
 
 UNSETTLED = "unsettled"
 """Channel without a tail: nothing measured by it is ever called a copy."""
@@ -114,8 +112,10 @@ def change(
             left, residual = np.zeros_like(left), 0.0
         else:
             channel = UNSETTLED
-    elif abs(fit.scale) > SCALED and fit.toward == 0.0 and rounded(c.grid, (1.0 + fit.scale) * r.grid):
+    elif abs(fit.scale) > SCALED and _multiplied(c.grid, r.grid):
         left, residual = np.zeros_like(left), 0.0
+    elif left.any() and float((c.grid != r.grid).mean()) < LEAST_SHARE:
+        channel = UNSETTLED
     elif row is not None:
         left, residual = _unshifted(left, r.grid, row)
     elif refolded:
@@ -188,29 +188,29 @@ def _kind(ours: SlotSketch, theirs: SlotSketch, c: np.ndarray, r: np.ndarray) ->
     return f"pruned:{fraction:.2g}" if fraction is not None and fraction >= PRUNED else None
 
 
-SCALED = 1e-3
-"""Smallest factor less one that is tried as a scaling."""
+LEAST_SHARE = 0.07
+"""Share of the grid's entries that must have changed for their coherence to be judged: a fine-tune at a very low rate
+on a bf16 grid changes 1 to 5% of the values, and shows no more on a grid than drawn flips would. Reward-driven updates
+at usual rates change 17% and more."""
+
+SCALED = 4e-3
+"""Smallest factor less one that is tried as a scaling: a unit in bfloat16's last place."""
 
 
-def rounded(c: np.ndarray, exact: np.ndarray) -> bool:
-    """Whether every value is within one bfloat16 rounding of what it should be; float32 values within one of theirs.
+def _multiplied(c: np.ndarray, r: np.ndarray) -> bool:
+    """Whether the candidate's values are the reference's times one factor, rounded, and nothing else."""
+    factor = float((c * r).sum()) / (float((r * r).sum()) or 1.0)
+    ours, theirs = torch.from_numpy(c).float(), torch.from_numpy(r).float()
+    dtype = torch.bfloat16 if is_bfloat16(c) else torch.float32
+    return changes.computed(ours, theirs, torch.from_numpy(r) * factor, dtype)
 
-    Small values round as finely as they are small, so a learned change, which moves them all by like amounts, shows.
-    """
-    unit = ROUNDING_UNITS[is_bfloat16(c)]
-    return bool(c.any()) and bool((np.abs(c - exact) <= unit * np.abs(exact)).all())
-
-
-ROUNDING_UNITS = {True: 2.0**-7, False: 2.0**-20}
-"""Relative distance that rounding explains, by whether values are bfloat16: twice the spacing's half, for a factor that
-is itself known only to some digits."""
 
 GROUPS = (0, 128, 64, 32)
 """Columns that may share a scale; 0: the whole row."""
 
 LEAST_PAIRS = 100
-"""Pairs of neighbours that order must be seen on, in every matrix: an honest light update, quantised, swaps 6 to 60 of a
-thousand in each of them (calibration families)."""
+"""Pairs of neighbours that order must be seen on, in every matrix: an honest light update, quantised, swaps 6 to 60 in
+a thousand in each of them (calibration families)."""
 
 
 def in_order(c: np.ndarray, r: np.ndarray, columns: np.ndarray) -> bool:

@@ -9,13 +9,15 @@ from __future__ import annotations
 
 import contextlib
 import logging
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import torch
 
-from fingerprint.architecture.interface import Layout, Slot, View
+from fingerprint.architecture import read
+from fingerprint.architecture.interface import Layout, Role, Slot, View
 from fingerprint.checkpoint.interface import Checkpoint
 
 SEQUENCES, LENGTH = 16, 64
@@ -46,7 +48,7 @@ def moments(checkpoint: Checkpoint, layout: Layout, *, seed: int = 0) -> Mapping
     """
     if sum(t.numel for t in checkpoint.tensors.values()) > MAX_PARAMETERS:
         return {}
-    model = _model(checkpoint) if _sane(checkpoint.config, layout) else None
+    model = _model(checkpoint, layout) if _sane(checkpoint.config, layout) else None
     if model is None:
         return {}
     return dict(_collect(model, layout, seed))
@@ -60,7 +62,7 @@ def _sane(config: Mapping[str, Any], layout: Layout) -> bool:
     return all(abs(v) <= MAX_PARAMETERS for v in config.values() if isinstance(v, int | float))
 
 
-def _model(checkpoint: Checkpoint) -> Any | None:
+def _model(checkpoint: Checkpoint, layout: Layout) -> Any | None:
     """The reference as a transformers module, or None when config and tensors do not make one."""
     # Imported here because it takes seconds and most comparisons end without it.
     from transformers import AutoConfig, AutoModel, AutoModelForCausalLM
@@ -81,13 +83,34 @@ def _model(checkpoint: Checkpoint) -> Any | None:
         state = {}
         for name, shape in wanted.items():
             source = _source(name, have)
-            if source is None or have[source] != shape:
+            values = _routed(name, checkpoint, layout) if source is None else checkpoint.tensor(source)
+            if values is None or tuple(values.shape) != shape:
                 return None
-            state[name] = checkpoint.tensor(source).float()
+            state[name] = values.float()
         model = _materialise(cls, made, state)
     except (ValueError, KeyError, TypeError, AttributeError, RuntimeError, ImportError, OverflowError):
         return None
     return model.eval()
+
+
+_ROUTED = re.compile(r"layers\.(\d{1,4})\.mlp\.(gate\.weight|experts\.gate_up_proj|experts\.down_proj)$")
+"""How transformers 5 names a layer's router and its experts, which it holds in one tensor each."""
+
+
+def _routed(name: str, checkpoint: Checkpoint, layout: Layout) -> torch.Tensor | None:
+    """A router or all experts of a layer, put together from the slots; None for any other parameter."""
+    found = _ROUTED.search(name)
+    if found is None:
+        return None
+    layer, kind = int(found[1]), found[2]
+    if kind == "gate.weight":
+        view = layout.slots.get(Slot(Role.ROUTER, layer))
+        return None if view is None else read(checkpoint, view)
+    roles = (Role.GATE, Role.UP) if kind.endswith("gate_up_proj") else (Role.DOWN,)
+    views = [[layout.slots.get(Slot(role, layer, e)) for role in roles] for e in range(layout.dims.experts)]
+    if not views or any(view is None for row in views for view in row):
+        return None
+    return torch.stack([torch.cat([read(checkpoint, view) for view in row if view is not None]) for row in views])
 
 
 def _materialise(cls: Any, config: Any, state: Mapping[str, torch.Tensor]) -> Any:

@@ -16,6 +16,7 @@ import torch
 
 from fingerprint.architecture.interface import Role, Slot
 from fingerprint.compare.evidence import SlotChange
+from fingerprint.compare.gridded import UNSETTLED
 from fingerprint.compare.regress import project
 
 READERS = (Role.QUERY, Role.KEY, Role.VALUE, Role.GATE, Role.UP)
@@ -35,7 +36,10 @@ def low_rank(changes: Sequence[SlotChange]) -> bool:
     """Whether the changed matrices are changed by something of low rank, and by nothing else."""
     if any(c.kind is not None for c in changes):
         return False
-    ranks = [c.rank for c in changes if c.residual > 0.0 and c.rank < 1.0]
+    moved = [c for c in changes if c.residual > 0.0]
+    if 2 * sum(c.channel == UNSETTLED for c in moved) > len(moved):
+        return False  # so few values changed that any change has low rank
+    ranks = [c.rank for c in moved if c.rank < 1.0]
     return bool(ranks) and float(np.median(ranks)) <= LOW_RANK
 
 

@@ -36,6 +36,10 @@ class Coherence:
     effective: float
 
 
+NOTHING = Coherence(0.0, 0.0, 0.0)
+"""Of a change of which nothing is left."""
+
+
 def coherence(delta: torch.Tensor) -> Coherence:
     """Sign coherence of ``delta`` (m x n, floating) along its shorter side.
 

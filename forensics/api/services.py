@@ -13,9 +13,11 @@ from sqlalchemy import Engine
 from attest.keys.service import account
 from attest.log import Log
 from attest.log.note import NoteKey
+from attest.seeds.seal import SealKey
 
 from ..attestations.relations import KnownRelations
 from ..attestations.service import Attestations
+from ..epochs.opening import seal_key
 from ..keys import Keys
 from ..known.index import Index
 from ..known.registry import Registry
@@ -47,6 +49,7 @@ class Services:
         nonces: Signed requests that were accepted.
         answers: Answers to requests with an Idempotency-Key.
         clock: The time.
+        seal_key: Opens the hidden seeds at rest.
     """
 
     engine: Engine
@@ -60,6 +63,7 @@ class Services:
     nonces: DatabaseNonces
     answers: Answers
     clock: Clock
+    seal_key: SealKey
 
     @classmethod
     def open(cls, settings: Settings, engine: Engine, *, clock: Clock = now) -> Services:
@@ -97,4 +101,5 @@ class Services:
             nonces=DatabaseNonces(engine, clock=clock),
             answers=Answers(engine, clock=clock),
             clock=clock,
+            seal_key=seal_key(settings),
         )

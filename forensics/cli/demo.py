@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 import sys
 import tempfile
@@ -16,9 +15,6 @@ from .console import say
 
 WIDTH = 124
 """Columns of the picture, and of the table where stdout is no terminal."""
-ONE_THREAD = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
-"""Read by the numerical libraries when they are loaded. The demo's matrices are so small that a second thread gains
-nothing, and on a busy machine its barriers cost minutes."""
 
 
 def demo(
@@ -32,8 +28,6 @@ def demo(
     Exits 0 when nobody honest was accused and no copy was missed, 1 otherwise.
     """
     began = perf_counter()
-    for name in ONE_THREAD:
-        os.environ.setdefault(name, "1")
     if once:
         folder = Path(tempfile.mkdtemp(prefix="forensics-demo-"))
     else:

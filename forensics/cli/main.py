@@ -21,10 +21,13 @@ from fingerprint.errors import FingerprintError
 
 from .. import errors
 from ..errors import Exit, ForensicsError, Unavailable, UsageError
-from . import attest, compare, demo, identify, known, log, migrate, replay, scan, serve, verify
+from . import attest, compare, demo, identify, known, log, migrate, replay, scan, seeds, serve, verify
 from .console import emit, say
 
 DEBUG = "FORENSICS_DEBUG"
+ONE_THREAD = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
+"""Read by numerical libraries when they are loaded. Comparing is thousands of small products, for which a second thread
+gains little and whose barriers cost minutes on a busy machine; scanning has threads of its own."""
 # Typer carries its own copy of click in recent versions; its error classes are reached through what it exports.
 _CLICK_ERROR = cast("type[Exception]", typer.BadParameter.__mro__[2])
 
@@ -52,6 +55,8 @@ def root(
     blobs: Annotated[str | None, typer.Option(help="fsspec URL of the blob store; a folder in the home.")] = None,
 ) -> None:
     """Whose weights are these? Says what a model is to the models that are known, and shows why."""
+    for name in ONE_THREAD:
+        os.environ.setdefault(name, "1")
     context.obj = {"home": home, "database": database, "blobs": blobs}
 
 
@@ -63,6 +68,7 @@ app.command("replay")(replay.replay)
 app.add_typer(attest.app, name="attest")
 app.command("verify")(verify.verify)
 app.add_typer(log.app, name="log")
+app.add_typer(seeds.app, name="seeds")
 app.command("serve")(serve.serve)
 app.command("migrate")(migrate.migrate)
 app.command("demo")(demo.demo)

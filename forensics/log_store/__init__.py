@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
+from .anchors import DatabaseAnchors
 from .storage import DatabaseLog
 from .tables import prepare
 
-__all__ = ["DatabaseLog", "prepare"]
+__all__ = ["DatabaseAnchors", "DatabaseLog", "prepare"]

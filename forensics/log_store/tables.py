@@ -4,6 +4,9 @@ The triggers stop mistakes and stolen application credentials, not an administra
 stopped is found at start-up (``attest.log.audit``) and by whoever kept a checkpoint. Besides updates and deletes they
 refuse two things that look like inserts: leaves out of order, and SQLite's INSERT OR REPLACE, which deletes the old row
 without firing delete triggers. The schema is its own, apart from the registry's: a log outlives the database beside it.
+
+Short columns stand before long ones: SQLite keeps what does not fit a page in a chain of further pages, and reading a
+column behind it walks the chain (proofs read up to 255 roots for each level of the tree).
 """
 
 from __future__ import annotations
@@ -35,16 +38,16 @@ LEAF = Table(
     "log_leaf",
     METADATA,
     Column("number", _NUMBER, primary_key=True, autoincrement=False),
-    Column("body", LargeBinary, nullable=False),
     Column("leaf_hash", LargeBinary, nullable=False, unique=True),
+    Column("body", LargeBinary, nullable=False),
 )
 TILE = Table(
     "log_tile",
     METADATA,
     Column("level", SmallInteger, primary_key=True, autoincrement=False),
     Column("number", _NUMBER, primary_key=True, autoincrement=False),
-    Column("hashes", LargeBinary, nullable=False),
     Column("root", LargeBinary, nullable=False),
+    Column("hashes", LargeBinary, nullable=False),
     sqlite_with_rowid=False,
 )
 CHECKPOINT = Table(
@@ -63,6 +66,20 @@ EVIDENCE = Table(
     Column("first", LargeBinary, nullable=False),
     Column("second", LargeBinary, nullable=False),
 )
+ANCHOR = Table(
+    "log_anchor",
+    METADATA,
+    Column("number", _NUMBER, primary_key=True),
+    Column("block", BigInteger, nullable=False),
+    Column("extrinsic", BigInteger, nullable=False),
+    Column("genesis", LargeBinary, nullable=False),
+    Column("netuid", Integer, nullable=False),
+    Column("hotkey", LargeBinary, nullable=False),
+    Column("digest", LargeBinary, nullable=False),
+    Column("block_hash", LargeBinary, nullable=False),
+    Column("size", BigInteger, nullable=False),
+    Column("state", Text, nullable=False),
+)
 VERSION = Table("log_schema", METADATA, Column("version", Integer, primary_key=True, autoincrement=False))
 
 _EXISTS = {
@@ -70,6 +87,7 @@ _EXISTS = {
     "log_tile": "level = NEW.level AND number = NEW.number",
     "log_checkpoint": "number = NEW.number",
     "log_evidence": "number = NEW.number",
+    "log_anchor": "number = NEW.number",
     "log_schema": "version = NEW.version",
 }
 _NEXT = "coalesce((SELECT max(number) + 1 FROM log_leaf), 0)"

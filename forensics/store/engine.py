@@ -23,6 +23,7 @@ from ..errors import BadInput, StoreCorrupt, StoreUnavailable
 
 WAL_TRIES = 50  # switching to WAL needs the database alone and ignores the busy timeout
 CACHE_KIB = 64 << 10  # pages kept between searches; the default of 2 MiB holds a hundredth of a large index
+_FULL = ("full", "disk i/o", "no space", "could not extend", "could not write", "file too large", "quota")
 _CORRUPT = ("malformed", "not a database", "disk image", "corrupt")
 
 
@@ -94,7 +95,7 @@ def _explain(error: DBAPIError, where: str) -> StoreCorrupt | StoreUnavailable:
         return StoreCorrupt("database is damaged", where=where, got=text, remedy="Restore it from a backup.")
     if "locked" in low or "busy" in low or "lock timeout" in low:
         return StoreUnavailable("another process holds the database", where=where, got=text, remedy="Try again.")
-    if "full" in low or "disk i/o" in low or "no space" in low:
+    if any(word in low for word in _FULL):
         return StoreUnavailable(
             "cannot write, nothing was changed", where=where, got=text, remedy="Free disk space or raise the limit."
         )

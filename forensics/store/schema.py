@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from . import attestation, tables
+from . import attestation, epochs, tables
 
 METADATA = tables.Base.metadata
-TABLES = (tables, attestation)
+TABLES = (tables, attestation, epochs)

@@ -14,6 +14,7 @@ from attest.errors import ContentMismatch
 from attest.lineage import Tensors
 from attest.predicates import (
     Decision,
+    EpochStep,
     KeyRotation,
     Lineage,
     Ownership,
@@ -105,6 +106,7 @@ _SAYS: Final[dict[type[Predicate], str]] = {
     Verdicts: "a trusted service issued these verdicts",
     SeedCommitment: "a trusted service committed to this seed",
     SeedReveal: "a trusted service revealed this seed",
+    EpochStep: "a trusted service took this step of an epoch",
     Decision: "a trusted reviewer took this decision",
 }
 

@@ -16,11 +16,11 @@ from attest.keys.interface import Signer
 from attest.keys.p256 import P256Signer
 from attest.keys.sr25519 import Sr25519Signer
 from attest.lineage import Tensors, descend
-from attest.predicates import Account, Context, Decision, KeyRotation, SeedCommitment, SeedReveal, Verdicts
+from attest.predicates import Account, Context, Decision, EpochStep, KeyRotation, SeedCommitment, SeedReveal, Verdicts
 from attest.predicates.decision import Outcome
 from attest.predicates.ownership import Release
 from attest.predicates.rotation import Why
-from attest.predicates.seeds import QUICKNET
+from attest.predicates.seeds import QUICKNET, Step
 from attest.predicates.verdict import LogRef, Of, ParentModel, PolicyRef, Reason, Status, UidVerdict
 from attest.statement import Statement, state
 
@@ -197,6 +197,25 @@ def reveal(signer: Signer = SERVICE) -> Statement:
     )
 
 
+def step(signer: Signer = SERVICE) -> Statement:
+    """Epoch 7 opens for one validator."""
+    statement = commitment(signer).digest
+    return state(
+        EpochStep(
+            context=context(signer, parents=(statement,)),
+            epoch=7,
+            commitment="1f" * 32,
+            statement=statement,
+            step=Step.OPEN,
+            block=8512345,
+            block_time=1694775603,
+            evidence=digest("items"),
+            reason=None,
+            roster=(hotkey(COLD).address,),
+        )
+    )
+
+
 def decision(signer: Signer = SERVICE) -> Statement:
     """An amended verdict."""
     return state(
@@ -229,5 +248,6 @@ def every_statement() -> dict[str, tuple[Statement, tuple[Signer, ...]]]:
         "snapshot": (snapshot(), (SERVICE,)),
         "commitment": (commitment(), (SERVICE,)),
         "reveal": (reveal(), (SERVICE,)),
+        "step": (step(), (SERVICE,)),
         "decision": (decision(), (SERVICE,)),
     }

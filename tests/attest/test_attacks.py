@@ -24,6 +24,7 @@ from attest.keys.rotation import KeyHistory, hand_over
 from attest.lineage import Judgement, judge
 from attest.predicates import KeyRotation, Ownership
 from attest.priority import Binding, By, Claim, Position, Standing, rank
+from attest.statement import PREDICATES, json_schema
 from tests.attest.material import (
     BUNDLE_KEY,
     COLD,
@@ -196,6 +197,20 @@ def test_hotkey_rotated() -> None:
     assert caught.value.code == "key_rotated"
     ranked = rank([_claim("old", MINER, 5), _claim("new", COLD, 12)], owner=history.origin)
     assert [r.standing for r in ranked] == ["first", "same-owner"]
+
+
+def test_a_recycled_uid_transfers_nothing() -> None:
+    """No statement that anybody claims with names a uid; only a snapshot lists the uids of its own block."""
+
+    def members(schema: Any) -> set[str]:
+        if isinstance(schema, list):
+            return set().union(*map(members, schema)) if schema else set()
+        if not isinstance(schema, dict):
+            return set()
+        return set(schema.get("properties", {})).union(*map(members, schema.values()))
+
+    naming = {kind for kind in PREDICATES if "uid" in members(json_schema(kind))}
+    assert naming == {kind for kind in PREDICATES if kind.endswith("verdict/v1")}
 
 
 def test_a_copied_sealed_claim() -> None:

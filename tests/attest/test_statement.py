@@ -59,8 +59,9 @@ def test_the_published_schema_accepts_the_example(name: str) -> None:
 
 
 def test_published_schemas_are_current() -> None:
+    """Ours are there; whether others lie beside them that nobody publishes, the check of the docs says."""
     there = {path.name: path.read_bytes() for path in SCHEMAS.glob("*.schema.json")}
-    assert there == published(), "run `make docs`"
+    assert {name: there.get(name) for name in published()} == published(), "run `make docs`"
 
 
 def test_the_check_of_the_docs_passes() -> None:

@@ -17,6 +17,8 @@ from .matching import relative
 _MOVED = 0.5
 _LEFT = 0.3
 """What may be left of the output bias's difference; honest siblings whose norms were folded leave .5."""
+_EXACT = 1e-3
+"""What is left where the difference is nothing but the move: no training does that, however small the move."""
 _NOT_DRIFT = 4.0
 """Optimisers move key biases by noise alone (their gradient is zero): up to 1.3 times their tiny size, measured."""
 
@@ -52,7 +54,8 @@ def _value_bias(candidate: Attention, reference: Attention) -> set[str]:
         return set()
     moved = _pushed(candidate, vc - vr)
     before, after = float((oc - our).norm()), float((oc + moved - our).norm())
-    if float((vc - vr).norm()) < _MOVED * float(vr.norm()) or after >= _LEFT * before:
+    moved_much = float((vc - vr).norm()) >= _MOVED * float(vr.norm()) and after < _LEFT * before
+    if not moved_much and after >= _EXACT * before:
         return set()
     candidate.side.tensors[slots[0]], candidate.side.tensors[slots[1]] = vr.clone(), oc + moved
     return {"shifted:biases"}

@@ -70,3 +70,27 @@ def test_numerical_rank_counts_what_an_adapter_adds() -> None:
     assert changes.numerical_rank(adapter) <= 6
     assert changes.numerical_rank(torch.randn(96, 256, generator=g)) > 48
     assert changes.numerical_rank(torch.zeros(8, 8)) == 0
+
+
+def step(toward: float, seed: int = 5) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    """Reference, its base, and the reference moved along its own change, as bf16 stores them."""
+    base, reference = weights(seed=seed), weights(seed=seed)
+    reference = (base + 0.1 * weights(seed=seed + 1)).bfloat16().float()
+    moved = (reference.double() + toward * (reference.double() - base.double())).bfloat16().float()
+    return reference, base, moved
+
+
+@pytest.mark.parametrize("toward", [-0.05, -0.3, 0.1])
+def test_a_step_along_the_base_is_seen_by_its_rounding(toward: float) -> None:
+    reference, base, moved = step(toward)
+    assert changes.step_between(moved, reference, base, toward * 0.98, torch.bfloat16)
+
+
+@pytest.mark.parametrize("share", [0.01, 0.2])
+def test_a_light_update_is_no_step_however_few_values_it_changes(share: float) -> None:
+    reference, base, moved = step(-0.05)
+    where = torch.rand(reference.shape, generator=torch.Generator().manual_seed(7)) < share
+    flipped = torch.where(where, reference * (1 + 2**-7), reference).bfloat16().float()
+    assert not changes.step_between(flipped, reference, base, -0.01, torch.bfloat16)
+    trained = torch.where(where, moved * (1 + 2**-7), moved).bfloat16().float()
+    assert changes.step_between(trained, reference, base, -0.05, torch.bfloat16) is (share < 0.1)

@@ -8,12 +8,14 @@ from sqlalchemy import text
 
 from attest.keys.ed25519 import Ed25519Signer
 from attest.log import Log, NoteKey, verify_receipt
+from attest.log.anchor import Anchor
 from attest.log.audit import audit
 from attest.log.errors import LogForked, LogTampered
 from attest.log.merkle import hash_leaf, root_of
 from attest.log.note import Checkpoint, open_checkpoint, sign_checkpoint
+from forensics.chain.anchors import State
 from forensics.errors import StoreUnavailable
-from forensics.log_store import DatabaseLog, prepare
+from forensics.log_store import DatabaseAnchors, DatabaseLog, prepare
 from forensics.store.engine import connect
 from forensics.store.migrate import ensure
 
@@ -71,13 +73,20 @@ def test_evidence_is_kept_and_freezes(log, second):
     assert open_checkpoint(again.evidence()[0].first, log=KEY).checkpoint.size == 300
 
 
-TABLES = ("log_leaf", "log_tile", "log_checkpoint", "log_evidence", "log_schema")
-COLUMNS = {"log_leaf": "body", "log_tile": "root", "log_checkpoint": "note", "log_evidence": "reason"}
+TABLES = ("log_leaf", "log_tile", "log_checkpoint", "log_evidence", "log_anchor", "log_schema")
+COLUMNS = {
+    "log_leaf": "body",
+    "log_tile": "root",
+    "log_checkpoint": "note",
+    "log_evidence": "reason",
+    "log_anchor": "state",
+}
 
 
 @pytest.mark.parametrize("table", TABLES)
 def test_the_database_itself_refuses_to_change_or_lose_a_row(log, bare, table):
     log.append([b"one more"])
+    DatabaseAnchors(bare).add(Anchor(1, 2, b"g", 3, b"h", b"d", b"b"), State.SEEN, size=4)
     with bare.begin() as connection:
         if table == "log_evidence":
             connection.execute(text("INSERT INTO log_evidence (reason, first, second) VALUES ('r', 'a', 'b')"))

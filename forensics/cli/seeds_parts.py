@@ -1,0 +1,127 @@
+"""What the ``seeds`` commands have in common: their options read, their epochs shown."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ..errors import Exit, UsageError
+from .console import emit, say
+from .output import write_file
+
+if TYPE_CHECKING:
+    from attest.seeds.beacon import Network
+
+    from ..epochs.records import Epoch
+    from ..epochs.rotation import Happened, Rotation
+
+
+def next_round(last: Epoch | None, every: int, now: int, network: Network) -> int:
+    """After the last epoch committed, or an hour ahead."""
+    ahead = network.round_at(now + 3600) + 1
+    return ahead if last is None else max(ahead, last.mix_round + every)
+
+
+def plan(items: list[str]) -> Any:
+    """The plan of ``NAME=COMMON[+TRACERS]`` options."""
+    from attest.seeds.plan import Environment, Plan
+
+    found = []
+    for text in items:
+        name, _, amounts = text.partition("=")
+        common, _, tracers = amounts.partition("+")
+        if not name or not common.isdecimal() or not (tracers or "0").isdecimal():
+            raise UsageError("not a number of items", where="--items", got=text[:80], expected="NAME=COMMON+TRACERS")
+        found.append(Environment(name, int(common), int(tracers or 0)))
+    return Plan.of(*found)
+
+
+def generator(text: str) -> str:
+    """A digest as it is, or that of a file."""
+    import re
+    from hashlib import sha256
+
+    if re.fullmatch(r"sha256:[0-9a-f]{64}", text):
+        return text
+    try:
+        return "sha256:" + sha256(Path(text).expanduser().read_bytes()).hexdigest()
+    except OSError as error:
+        raise UsageError(
+            "neither a digest nor a file", where="--generator", got=text[:80], expected=error.strerror or "sha256:..."
+        ) from None
+
+
+def running(epochs: list[Epoch]) -> list[Epoch]:
+    """The first epoch that is under way; else the next one ahead, else the last."""
+    from ..epochs.machine import FINAL
+
+    living = [epoch for epoch in epochs if epoch.state not in FINAL]
+    return living[:1] or epochs[-1:]
+
+
+def report(rotation: Rotation, numbers: list[int], happened: list[Happened], *, out: Path | None, as_json: bool) -> int:
+    """Write the public files that were asked for, and show epochs and what happened to them."""
+    from ..epochs.public import epoch_file
+
+    network = rotation.world.network
+    epochs = [rotation.shelf.epoch(number) for number in numbers]
+    if out is not None:
+        out.mkdir(parents=True, exist_ok=True)
+        for number in numbers:
+            write_file(out / f"epoch-{number}.json", epoch_file(rotation.shelf, number).encode(), option="--out")
+    if as_json:
+        emit(
+            {
+                "log": str(rotation.shelf.log.key),
+                "epochs": [document(epoch, network) for epoch in epochs],
+                "happened": [{"epoch": h.epoch, "state": h.state and str(h.state), "note": h.note} for h in happened],
+            }
+        )
+        return Exit.CLEAN
+    for h in happened:
+        say(
+            f"epoch {h.epoch}: {h.state}{', ' + h.note if h.note else ''}" if h.epoch is not None else f"note: {h.note}"
+        )
+    for epoch in epochs:
+        print(f"epoch {epoch.number}  {epoch.state}" + (f"  {epoch.void_reason}" if epoch.void_reason else ""))
+        print(f"  commitment {epoch.commitment.hex()}")
+        print(f"  mixed with round {epoch.mix_round}, {time_of(epoch.mix_round, network)}")
+        print(f"  opens with round {epoch.open_round}, {time_of(epoch.open_round, network)}")
+    if not epochs:
+        say("no epochs are committed; `forensics seeds commit` commits some")
+    return Exit.CLEAN
+
+
+def document(epoch: Epoch, network: Network) -> dict[str, Any]:
+    """An epoch as JSON; everything in it is public."""
+    return {
+        "epoch": epoch.number,
+        "state": str(epoch.state),
+        "void_reason": epoch.void_reason or None,
+        "commitment": epoch.commitment.hex(),
+        "pool": "sha256:" + epoch.plan.digest.hex(),
+        "plan": epoch.plan.write(),
+        "generator": epoch.generator,
+        "mix_round": epoch.mix_round,
+        "mix_at": time_of(epoch.mix_round, network),
+        "open_round": epoch.open_round,
+        "open_at": time_of(epoch.open_round, network),
+        "batch": {"root": epoch.place.root.hex(), "index": epoch.place.index, "size": epoch.place.size},
+        "anchor": None if epoch.stamp is None else epoch.stamp.write(),
+        "validators": len(epoch.roster),
+    }
+
+
+def time_of(round_: int, network: Network) -> str:
+    """When a round is published, in UTC."""
+    return datetime.fromtimestamp(network.time_of(round_), UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def moment(at: str | None) -> int:
+    """POSIX time of ``--at``, or now."""
+    try:
+        moment = datetime.now(UTC) if at is None else datetime.strptime(at, "%Y-%m-%dT%H:%M:%SZ").replace(tzinfo=UTC)
+    except ValueError:
+        raise UsageError("not a time", where="--at", got=at or "", expected="2026-11-30T12:00:00Z") from None
+    return int(moment.timestamp())

@@ -1,0 +1,1 @@
+"""Hidden seeds in the service: committed ahead, anchored, mixed, opened to validators, closed, revealed."""

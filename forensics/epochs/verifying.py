@@ -1,0 +1,272 @@
+"""An epoch's public file checked for a person or a program, without a home, a database or a network."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Final
+
+from attest.errors import AttestError, MalformedInput
+from attest.keys import ss58
+from attest.log.anchor import Anchor
+from attest.log.note import NoteKey, open_checkpoint
+from attest.seeds.beacon import Beacon, Network
+from attest.seeds.derive import Context
+from attest.seeds.epoch_file import MAX_BYTES, EpochFile, Stamp
+from attest.seeds.errors import BeaconUnavailable
+from attest.seeds.monitor import Watch
+from attest.seeds.plan import Item, every, traced_to
+from attest.seeds.report import Link, Outcome, Report
+from attest.seeds.verify import Confirm, verify
+
+from ..chain.interface import ChainReader
+from ..errors import AnchorInvalid, Exit, Unavailable, UsageError
+from ..verifying.audits import Fetch, audit
+
+CODE: Final = "anchor_invalid"
+
+
+@dataclass(frozen=True)
+class CheckedEpoch:
+    """A report with what it was made from.
+
+    Args:
+        epoch: The file.
+        report: What was found.
+        key: The key it was checked with.
+        pinned: Whether the reader named that key; otherwise the file did.
+        quicknet: Whether the beacon is drand quicknet.
+    """
+
+    epoch: EpochFile
+    report: Report
+    key: NoteKey
+    pinned: bool
+    quicknet: bool
+
+
+def read(path: Path) -> EpochFile:
+    """An epoch file from disk.
+
+    Raises:
+        Unavailable: It cannot be read.
+        MalformedInput: It is no epoch file.
+    """
+    try:
+        with path.expanduser().open("rb") as file:
+            return EpochFile.parse(file.read(MAX_BYTES + 1))
+    except OSError as error:
+        raise Unavailable("cannot read", where=str(path), got=error.strerror or str(error)) from None
+
+
+def check(
+    epoch: EpochFile,
+    *,
+    trust: str | None,
+    network: Network,
+    now: int,
+    source: Beacon | None = None,
+    chain: ChainReader | None = None,
+) -> CheckedEpoch:
+    """Verify a file with the key the reader trusts, or for want of one with the key the file names.
+
+    Args:
+        epoch: The file.
+        trust: The service's key, or a file with it.
+        network: Whose signatures count.
+        now: POSIX time by which lateness is judged.
+        source: Gives the beacon's signatures that the file leaves out.
+        chain: Asked for the blocks that hold anchors; they count as the file states them when None.
+
+    Raises:
+        UsageError: ``trust`` is no key.
+        ChainUnavailable: The chain gives no answer.
+    """
+    key = epoch.log_key if trust is None else _key(trust)
+    confirm = None if chain is None else _confirmer(chain)
+    report = verify(epoch, key=key, now=now, network=network, confirm=confirm)
+    if source is not None and report.context is not None:
+        epoch = _completed(epoch, report.context, source)
+        report = verify(epoch, key=key, now=now, network=network, confirm=confirm)
+    return CheckedEpoch(epoch, report, key, trust is not None, network.is_quicknet)
+
+
+def watched(checked: CheckedEpoch, checkpoint: bytes, fetch: Fetch) -> CheckedEpoch:
+    """The report with one more link: that the whole log tells one story of this epoch.
+
+    Args:
+        checked: What the file alone shows.
+        checkpoint: The log's newest signed checkpoint.
+        fetch: Gets the log's tiles.
+
+    Raises:
+        NoteInvalid: The checkpoint is not signed by the key the file was checked with.
+        LogTampered: The leaves served are not those that were signed.
+    """
+    tree = open_checkpoint(checkpoint, log=checked.key).checkpoint
+    watch = Watch(checked.key)
+    audit(tree, fetch, take=watch.take)
+    link = _story(watch, checked.report, tree.size)
+    return replace(checked, report=replace(checked.report, links=(*checked.report.links, link)))
+
+
+def _story(watch: Watch, report: Report, size: int) -> Link:
+    context = report.context
+    if context is None:
+        return Link("log", Outcome.NOT_CHECKED, "the statement cannot be believed")
+    epoch = ("0x" + context.genesis.hex(), context.netuid, context.competition, context.epoch)
+    for lie in watch.found:
+        if lie.epoch == epoch:
+            return Link("log", Outcome.FAULT, f"leaves {lie.first} and {lie.second} tell two stories", lie.code)
+    if epoch not in watch.commitments:
+        return Link("log", Outcome.FAULT, "this log does not have the commitment", "not_in_log")
+    return Link("log", Outcome.OK, f"{size} leaves read, one story of this epoch")
+
+
+def exit_code(report: Report) -> Exit:
+    """0 when nothing is wrong (yet), 1 for a proven fault, 3 for a file that does not hold together."""
+    if any(link.outcome is Outcome.BROKEN for link in report.links):
+        return Exit.BAD_INPUT
+    return Exit.FINDING if report.faults else Exit.CLEAN
+
+
+def word(report: Report) -> str:
+    """The whole in one word."""
+    if report.wrong is not None:
+        return "fault" if exit_code(report) is Exit.FINDING else "broken"
+    if report.void:
+        return "void"
+    return "verified" if report.complete else "pending"
+
+
+def document(checked: CheckedEpoch, *, items: bool) -> dict[str, Any]:
+    """The report as JSON."""
+    report, context = checked.report, checked.report.context
+    wrong = report.wrong
+    found: dict[str, Any] = {
+        "verdict": word(report),
+        "epoch": None if context is None else context.epoch,
+        "netuid": None if context is None else context.netuid,
+        "competition": None if context is None else context.competition,
+        "genesis": None if context is None else "0x" + context.genesis.hex(),
+        "broken": None if wrong is None else wrong.name,
+        "code": None if wrong is None else wrong.code,
+        "void": report.void or None,
+        "links": [
+            {"link": link.name, "outcome": str(link.outcome), "code": link.code, "detail": link.detail}
+            for link in report.links
+        ],
+        "seed": None if report.seed is None else report.seed.hex(),
+        "key": str(checked.key),
+        "key_pinned": checked.pinned,
+        "beacon": "quicknet" if checked.quicknet else "rehearsal",
+        "roster": list(report.roster),
+    }
+    if items:
+        found["items"] = [_item(checked, item) for item in _items(checked)]
+    return found
+
+
+def lines(checked: CheckedEpoch, *, items: bool) -> list[str]:
+    """The report for people."""
+    report = checked.report
+    found = [f"{link.name:<10} {link.outcome:<11} {link.detail}" for link in report.links]
+    if report.wrong is not None:
+        found.append(f"{word(report)}: {report.wrong.name}, {report.wrong.code}")
+    else:
+        found.append(word(report) + (f": {report.void}" if report.void else ""))
+    if items:
+        for item in _items(checked):
+            place = traced_to(checked.epoch.plan, item.environment, item.index)
+            owner = "" if place is None else f"  only {report.roster[place]}"
+            found.append(f"{item.environment} {item.index} {item.id} {item.key.hex()}{owner}")
+    return found
+
+
+def reader_of(name: str) -> ChainReader:
+    """A recording of a chain, or a node of a network.
+
+    Raises:
+        BadInput: The file is no recording.
+        UsageError: No such network.
+    """
+    from ..chain.recorded import MAX_BYTES as LARGEST
+    from ..chain.recorded import Recorded
+
+    path = Path(name).expanduser()
+    if path.is_file():
+        with path.open("rb") as file:
+            return Recorded.parse(file.read(LARGEST + 1))
+    from ..chain.subtensor import Subtensor
+
+    return Subtensor(name)
+
+
+def _confirmer(chain: ChainReader) -> Confirm:
+    """Asks the chain whether a stamp is where and when it says."""
+    from ..chain.anchors import confirm
+
+    def ask(stamp: Stamp) -> None:
+        where = f"anchor at block {stamp.block}"
+        anchor = Anchor(
+            block=stamp.block,
+            extrinsic=stamp.extrinsic,
+            genesis=bytes.fromhex(stamp.genesis[2:]),
+            netuid=stamp.netuid,
+            hotkey=ss58.account_id(stamp.hotkey),
+            digest=bytes.fromhex(stamp.digest),
+            block_hash=bytes.fromhex(stamp.block_hash),
+        )
+        try:
+            confirm(anchor, chain)
+        except AnchorInvalid as error:
+            raise MalformedInput(error.what, where=where, got=error.got, expected=error.expected, code=CODE) from None
+        block = chain.block(stamp.block)
+        if block is None or int(block.time.timestamp()) != stamp.block_time:
+            got = None if block is None else int(block.time.timestamp())
+            raise MalformedInput(
+                "the block has another time", where=where, got=got, expected=stamp.block_time, code=CODE
+            )
+
+    return ask
+
+
+def _completed(epoch: EpochFile, context: Context, source: Beacon) -> EpochFile:
+    """The file with the signatures it lacks, as far as the source has them; they are verified with the rest."""
+
+    def known(there: str | None, round_: int) -> str | None:
+        with suppress(BeaconUnavailable):
+            return there or source.signature(round_).hex()
+        return None
+
+    return replace(
+        epoch,
+        mix_signature=known(epoch.mix_signature, context.mix_round),
+        open_signature=known(epoch.open_signature, context.open_round),
+    )
+
+
+def _items(checked: CheckedEpoch) -> list[Item]:
+    seed = checked.report.seed
+    return [] if seed is None else list(every(seed, checked.epoch.plan, len(checked.report.roster)))
+
+
+def _item(checked: CheckedEpoch, item: Item) -> dict[str, Any]:
+    place = traced_to(checked.epoch.plan, item.environment, item.index)
+    owner = None if place is None else checked.report.roster[place]
+    return {
+        "environment": item.environment,
+        "index": item.index,
+        "id": item.id,
+        "key": item.key.hex(),
+        "validator": owner,
+    }
+
+
+def _key(text: str) -> NoteKey:
+    path = Path(text).expanduser()
+    try:
+        return NoteKey.parse(path.read_text() if len(text) < 1024 and path.is_file() else text)
+    except (AttestError, OSError, UnicodeDecodeError) as error:
+        raise UsageError("not a key", where="--trust", got=str(error)[:160], expected="name+id+base64") from None
