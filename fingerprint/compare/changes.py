@@ -93,11 +93,12 @@ def computed(candidate: torch.Tensor, reference: torch.Tensor, exact: torch.Tens
     moved = (candidate != reference) | (made != reference)
     room = candidate.abs() * (0.0 if dtype is torch.bfloat16 or dtype is torch.float16 else 1e-6)
     agree = ((candidate - made).abs() <= room) & moved
-    return int(moved.sum()) >= LEAST_MOVED and float(agree.sum()) >= MOVED * float(moved.sum())
+    least = LEAST_MOVED if candidate.numel() > SMALL else 1
+    return int(moved.sum()) >= least and float(agree.sum()) >= MOVED * float(moved.sum())
 
 
-LEAST_MOVED = 8
-"""Entries that must have moved for a formula to be believed."""
+LEAST_MOVED, SMALL = 8, 4096
+"""Entries that must have moved for a formula to be believed; in norms and biases, which go with the rest, one does."""
 
 
 def step_between(
@@ -117,12 +118,17 @@ def step_between(
     few = slice(None, None, max(1, candidate.numel() // STEP_SAMPLE))
     c, r = candidate.flatten()[few], reference.flatten()[few]
     own = r.double() - base.flatten()[few].double()
-    factors = [toward * (1.0 + k * STEP_FINE) for k in range(-STEP_TRIES, STEP_TRIES + 1)]
+    moved = c != r
+    large = moved & (own.abs() >= own.abs()[moved].quantile(0.9)) if moved.any() else moved
+    ratio = float(((c - r)[large].double() / own[large]).median()) if large.any() else toward
+    tries = range(-STEP_TRIES, STEP_TRIES + 1)
+    factors = [t * (1.0 + k * width) for t in (toward, ratio) for width in STEP_WIDTHS for k in tries]
     return any(computed(c, r, r.double() + t * own, dtype) for t in factors)
 
 
-STEP_SAMPLE, STEP_FINE, STEP_TRIES = 1 << 16, 0.005, 12
-"""Entries looked at, and multiples tried: within 6% of the fitted one."""
+STEP_SAMPLE, STEP_TRIES, STEP_WIDTHS = 1 << 16, 12, (0.0005, 0.005)
+"""Entries looked at, and multiples tried around the fitted one: closely, since a long step is fitted closely and must
+be met closely, and within 6%, since rounding eats that much of a short one."""
 
 
 _EPS = {torch.bfloat16: 2.0**-8, torch.float16: 2.0**-11}

@@ -187,7 +187,7 @@ def _fitted(slot: Slot, found: Alignment, rooted: Sequence[torch.Tensor], stored
     kept = (c != 0) | (r == 0) if pruned else torch.ones_like(c, dtype=torch.bool)
     fit = project(delta * kept, [r * kept, *((r - _flat(b)) * kept for b in rooted)])
     left = fit.residual
-    stepped = exact and bool(rooted) and abs(fit.coefficients[1]) >= STEP and c.ndim == 2
+    stepped = exact and bool(rooted) and abs(fit.coefficients[1]) >= STEP
     if stepped and changes.step_between(c, r, _flat(rooted[0]), fit.coefficients[1], stored):
         left = torch.zeros_like(left)
     return _Fitted(float(delta.norm()) / size, cosine, kind, fit.coefficients, left)

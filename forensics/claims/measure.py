@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
+from threading import Lock
 from typing import Any, Final
 
 from attest import canonical
@@ -19,11 +20,11 @@ from attest.claims import Roots
 from attest.errors import MalformedInput
 from attest.lineage import Tensors
 from attest.modelsigning import Hashed, Manifest, hash_folder, load_hints
-from attest.modelsigning.hashing import Draw, Hint
+from attest.modelsigning.hashing import Draw, Hint, Listen, list_files
 from fingerprint.checkpoint import open_checkpoint
 from fingerprint.checkpoint.interface import Checkpoint
 from fingerprint.content import content_root, nameless_root
-from fingerprint.digests import TensorDigests
+from fingerprint.digests import FileSink, TensorDigests
 from fingerprint.scan import Progress, scan
 
 HINTS_SCHEMA: Final = "forensics/measure-hints/v1"
@@ -123,7 +124,7 @@ def measure(
         spot_check: Random chunks of files that look unchanged to be hashed all the same.
         draw: ``draw(n)`` is a random number below n; without it no chunks can be checked next time.
         fingerprint: Also make the fingerprint.
-        progress: Told of bytes read for the fingerprint.
+        progress: Told of bytes read.
         files: Whether the files are digested, or only the tensors.
 
     Raises:
@@ -145,7 +146,7 @@ def measure(
                 hints=known.files,
                 spot_check=spot_check,
                 draw=draw,
-                listen=digests.sink if listen else None,
+                listen=_told(path, digests, progress) if listen else None,
             )
 
         if fingerprint:
@@ -154,6 +155,34 @@ def measure(
         kept = {file: known.tensors[file] for file in (found.reused if found else ()) if file in known.tensors}
         tensors = digests.finish(kept)
         return Measured(tensors, found, {**kept, **digests.by_file()})
+
+
+def _told(folder: Path, digests: TensorDigests, progress: Progress | None) -> Listen:
+    """Who listens to a file: its tensors' digests, and whoever watches."""
+    if progress is None:
+        return digests.sink
+    total, done, lock = sum(now.st_size for now in list_files(folder).values()), 0, Lock()
+
+    def tell(count: int) -> None:
+        nonlocal done
+        with lock:
+            done += count
+            progress(done, total)
+
+    return lambda name: _Watched(digests.sink(name), tell)
+
+
+class _Watched:
+    """A listener that also says how far it is."""
+
+    def __init__(self, inner: FileSink | None, tell: Callable[[int], None]) -> None:
+        self._inner, self._tell = inner, tell
+
+    def update(self, chunk: memoryview) -> None:
+        """Pass the bytes on."""
+        if self._inner is not None:
+            self._inner.update(chunk)
+        self._tell(len(chunk))
 
 
 def _with_fingerprint(

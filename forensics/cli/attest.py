@@ -11,7 +11,8 @@ from ..errors import Exit, UsageError
 from ..place import DEFAULT_COMPETITION
 from . import attest_options as options
 from . import sources
-from .attest_own import open_, own
+from .attest_open import open_
+from .attest_own import own
 from .console import emit, say
 from .home import Home
 

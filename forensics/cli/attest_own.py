@@ -9,11 +9,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ..errors import Exit, UsageError
+from ..errors import UsageError
 from ..place import DEFAULT_COMPETITION
 from . import attest_options as options
 from . import sources
-from .console import emit, progress, say
+from .attest_making import check_outside, document_of, finish, keep, measured_model, release_of, sign_and_hand_in
+from .console import say
 from .home import Home
 from .output import write_file
 
@@ -81,77 +82,27 @@ def own(
     from ..claims import shelf
 
     folder = out or shelf.shelf(model)
-    _check_outside(folder, model)
-    measured = _measure(
+    check_outside(folder, model)
+    measured = measured_model(
         model, folder, shard_size=shard_size, fingerprint=fingerprint, spot_check=spot_check, rehash=rehash
     )
-    release = _release(repo, revision)
+    release = release_of(repo, revision)
     if sealed:
         return _seal(settings, where, who, measured, folder, submit=submit, dry_run=dry_run, json=json)
     statement = _state(settings, where, who, measured, release=release, note=note, folder_claim=not dry_run)
-    document = _document(statement, measured)
+    document = document_of(statement, measured)
     if dry_run:
-        return _finish(document | {"statement": jsons.loads(statement.payload())}, json=json)
+        return finish(document | {"statement": jsons.loads(statement.payload())}, json=json)
     shelf.make(folder)
-    document |= _keep(settings, measured, folder, model.resolve().name)
+    document |= keep(settings, measured, folder, model.resolve().name)
     if unsigned:
         from ..claims.submitting import unsigned_json
 
         file = folder / shelf.UNSIGNED
         write_file(file, unsigned_json(statement.payload()) + b"\n", option="--out")
         say("note: sign it with `forensics attest sign`, then hand it in with `forensics attest submit`")
-        return _finish(document | {"unsigned": str(file)}, json=json)
-    return _sign_and_hand_in(settings, statement, who, folder / shelf.CLAIM, document, submit=submit, json=json)
-
-
-def open_(
-    context: typer.Context,
-    path: Annotated[str, typer.Argument(metavar="PATH", help="The model that was sealed.")],
-    wallet: options.Wallet = None,
-    hotkey: options.HotkeyName = None,
-    wallet_path: options.WalletPath = None,
-    submit: options.Submit = None,
-    statement: Annotated[
-        str | None, typer.Option(help="Digest of the sealed statement; the oldest of this model when absent.")
-    ] = None,
-    repo: Repo = None,
-    revision: Revision = None,
-    note: Annotated[str, typer.Option(help="Text for people; signed.")] = "",
-    out: options.Out = None,
-    json: options.Json = False,
-) -> int:
-    """Open a sealed claim: shows which model it was about; it counts from when the seal was anchored."""
-    from attest import claims
-    from attest import envelope as dsse
-    from attest.statement import parse
-
-    from ..claims import shelf
-    from ..claims.sealed import SealedClaims
-    from ..keys import Keys
-    from ..place import Place
-
-    settings = Home(context.obj).settings
-    who = options.speaker(wallet, hotkey, wallet_path, scheme=None)
-    model = sources.need_checkpoint(path)
-    folder = out or shelf.shelf(model)
-    _check_outside(folder, model)
-    measured = _measure(model, folder)
-    kept = SealedClaims(settings.home / "sealed").one(measured.roots.content, statement, hotkey=who.hotkey.address)
-    sealed = parse(dsse.read(kept.envelope.encode()).payload)
-    there = Place(sealed.context.genesis, sealed.context.netuid, sealed.context.competition)
-    opening = claims.open_sealed(
-        sealed,
-        there.context(who.hotkey, parents=(sealed.digest,)),
-        measured.roots,
-        nonce=bytes.fromhex(kept.nonce),
-        release=_release(repo, revision),
-        signing_key=Keys.of(settings).bundle().verifier if measured.hashed is not None else None,
-        note=note,
-    )
-    shelf.make(folder)
-    document = _document(opening, measured) | {"opens": sealed.digest}
-    document |= _keep(settings, measured, folder, model.resolve().name)
-    return _sign_and_hand_in(settings, opening, who, folder / shelf.CLAIM, document, submit=submit, json=json)
+        return finish(document | {"unsigned": str(file)}, json=json)
+    return sign_and_hand_in(settings, statement, who, folder / shelf.CLAIM, document, submit=submit, json=json)
 
 
 def _check_wishes(*, unsigned: bool, account: str | None, submit: str | None, dry_run: bool, sealed: bool) -> None:
@@ -159,45 +110,6 @@ def _check_wishes(*, unsigned: bool, account: str | None, submit: str | None, dr
         raise UsageError("an account alone cannot sign", where="--account", remedy="Give --unsigned, or a --wallet.")
     if unsigned and (submit or sealed):
         raise UsageError("what is not signed cannot be handed in or sealed", where="--unsigned")
-
-
-def _check_outside(folder: Path, model: Path) -> None:
-    """A receipt inside the model would change what it is for."""
-    inside, whole = folder.resolve(), model.resolve()
-    if whole.is_dir() and (inside == whole or whole in inside.parents):
-        raise UsageError("this lies inside the model, and would change it", where="--out", got=str(folder))
-
-
-def _measure(
-    model: Path,
-    folder: Path,
-    *,
-    shard_size: int | None = None,
-    fingerprint: bool = False,
-    spot_check: int = 0,
-    rehash: bool = False,
-) -> Measured:
-    from ..claims import measure as measuring
-    from ..claims import shelf
-
-    before = None if rehash else shelf.read_if(folder / shelf.HINTS)
-    hints = None if before is None else measuring.read_hints(before, shard_size=shard_size)
-    with progress(f"reading {model.name}") as bar:
-        found = measuring.measure(
-            model,
-            shard_size=shard_size,
-            hints=hints,
-            spot_check=spot_check,
-            draw=secrets.randbelow,
-            fingerprint=fingerprint,
-            progress=bar,
-        )
-    if found.hashed is None and (model.resolve().parent / "config.json").is_file():
-        say("note: only this file is claimed; give its folder to have config.json and the rest signed too")
-    if found.hashed is not None and found.hashed.reused:
-        count, checked = len(found.hashed.reused), found.hashed.checked
-        say(f"note: {count} files look unchanged and were not read again; {checked} chunks of them were")
-    return found
 
 
 def _state(
@@ -248,7 +160,7 @@ def _seal(
     statement = claims.seal(where.context(who.hotkey), measured.roots.content, nonce=nonce)
     document: dict[str, Any] = {"statement": statement.digest, "sealed": True}
     if dry_run:
-        return _finish(document | {"content_root": measured.roots.content}, json=json)
+        return finish(document | {"content_root": measured.roots.content}, json=json)
     if who.signer is None:
         raise UsageError("a seal is signed where it is made", where="--sealed", expected="a --wallet")
     envelope = dsse.sign(statement.payload(), [who.signer])
@@ -262,78 +174,4 @@ def _seal(
     if submit is not None:
         done = options.hand_in(settings, submit, envelope, file, pair=who.pair)
         document |= options.receipt_document(done, file)
-    return _finish(document, json=json)
-
-
-def _keep(settings: Settings, measured: Measured, folder: Path, name: str) -> dict[str, Any]:
-    """Bundle, its public key, hints and fingerprint on the shelf."""
-    from attest import modelsigning
-
-    from ..claims import shelf
-    from ..keys import Keys
-
-    document: dict[str, Any] = {}
-    if measured.hashed is not None:
-        key = Keys.of(settings).bundle()
-        bundle = modelsigning.sign(measured.hashed, key, name=name)
-        write_file(folder / shelf.BUNDLE, bundle, option="--out")
-        write_file(folder / shelf.BUNDLE_KEY, key.verifier.pem(), option="--out")
-        write_file(folder / shelf.HINTS, measured.hints(), option="--out")
-        document["bundle"] = str(folder / shelf.BUNDLE)
-    if measured.fingerprint is not None:
-        write_file(folder / shelf.FINGERPRINT, measured.fingerprint, option="--out")
-        document["fingerprint"] = str(folder / shelf.FINGERPRINT)
-    return document
-
-
-def _sign_and_hand_in(
-    settings: Settings,
-    statement: Statement,
-    who: options.Speaker,
-    file: Path,
-    document: dict[str, Any],
-    *,
-    submit: str | None,
-    json: bool,
-) -> int:
-    from attest import envelope as dsse
-
-    from ..claims.shelf import same_claim
-
-    if who.signer is None:
-        raise UsageError("nobody to sign", where="--wallet")
-    envelope = same_claim(file, statement) or dsse.sign(statement.payload(), [who.signer])
-    options.store(envelope, file)
-    document = document | {"statement": envelope.digest, "claim": str(file)}
-    if submit is not None:
-        done = options.hand_in(settings, submit, envelope, file, pair=who.pair)
-        document |= options.receipt_document(done, file)
-    return _finish(document, json=json)
-
-
-def _document(statement: Statement, measured: Measured) -> dict[str, Any]:
-    roots, context = measured.roots, statement.context
-    return {
-        "statement": statement.digest,
-        "content_root": roots.content,
-        "nameless_root": roots.nameless,
-        "oms_root": roots.oms,
-        "hotkey": context.hotkey,
-        "scheme": context.scheme,
-        "genesis": context.genesis,
-        "netuid": context.netuid,
-        "competition": context.competition,
-    }
-
-
-def _release(repo: str | None, revision: str | None) -> Release | None:
-    from attest.predicates.ownership import Release
-
-    if (repo is None) != (revision is None):
-        raise UsageError("a release is a repository and a commit", where="--repo", remedy="Give both, or neither.")
-    return None if repo is None or revision is None else Release(repo=repo, revision=revision)
-
-
-def _finish(document: dict[str, Any], *, json: bool) -> int:
-    emit(document) if json else options.show(document)
-    return Exit.CLEAN
+    return finish(document, json=json)

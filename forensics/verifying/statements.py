@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from attest import claims, lineage
 from attest.checking import AUTHORITATIVE, Checked, Expected, check
@@ -26,10 +26,12 @@ from attest.predicates import (
 from attest.predicates.ownership import Form
 from attest.statement import CONTENT_ROOT, OMS_ROOT, parse
 
-from ..claims.measure import Measured
 from ..trust import Trusted
 from .kinds import Kind
 from .report import Report
+
+if TYPE_CHECKING:
+    from ..claims.measure import Measured  # its import takes two seconds, which a receipt alone must not cost
 
 _TIME: Final = "the time in the statement is its signer's word; time that counts comes from an anchored receipt"
 

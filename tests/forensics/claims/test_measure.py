@@ -81,3 +81,11 @@ def test_damaged_hints_are_no_hints(data):
 def test_hints_with_digests_that_are_none_are_no_hints(folder):
     data = measure(folder).hints()
     assert read_hints(data.replace(b'lm_head.weight":"', b'lm_head.weight":"x'), shard_size=None) == Hints()
+
+
+def test_progress_reaches_the_end_and_changes_nothing(folder):
+    told = []
+    found = measure(folder, progress=lambda done, total: told.append((done, total)))
+    assert told[-1][0] == told[-1][1] == sum(file.stat().st_size for file in folder.iterdir())
+    assert [done for done, _ in told] == sorted(done for done, _ in told)
+    assert found.roots == measure(folder).roots
