@@ -1,4 +1,4 @@
-"""``/v1/epochs``: where an epoch stands, its public file, and its items to whom they are due.
+"""``/v1/epochs``: where an epoch stands, its public file, its items to whom they are due, and what was measured.
 
 While an epoch is open only the validators of its roster get items, by a signed request, and each hand-over is on
 record; after the reveal everyone gets everything.
@@ -8,12 +8,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
+from tempfile import NamedTemporaryFile
 from typing import Annotated, Any, Final
 
 from fastapi import APIRouter, Depends, Query
 from starlette.responses import Response
 
 from attest import canonical
+from detectors.errors import MalformedFacts
+from detectors.overfit.results import Results, Row, from_rows
 
 from ...epochs.access import Access
 from ...epochs.errors import EpochUnknown, NotInRoster
@@ -21,8 +25,11 @@ from ...epochs.machine import FINAL, State
 from ...epochs.public import epoch_file
 from ...epochs.records import Epoch
 from ...epochs.shelf import Shelf
-from ...errors import UsageError
+from ...errors import BadInput, UsageError
 from ...place import DEFAULT_COMPETITION, Place
+from ...results.store import ResultStore
+from ...results.table import ResultsFile, in_file
+from ..idempotency import Answer
 from ..problems import Problem
 from ..request import Raw, raw
 from ..services import Services
@@ -73,7 +80,73 @@ def router(services: Services) -> APIRouter:
                 found = access.fetch(number, request.caller(services).hotkey.address).document()
         return Response(canonical.write(found), media_type=JSON, headers=NEVER)
 
+    @routes.post("/{number}/results", status_code=201, summary="A validator's per-item results, CSV or Parquet")
+    def results(
+        number: int,
+        request: Annotated[Raw, Depends(raw)],
+        netuid: Netuid = None,
+        competition: Competition = DEFAULT_COMPETITION,
+    ) -> Response:
+        caller = request.caller(services)
+        with _known():
+            epoch = shelf_of(netuid, competition).epoch(number)
+        _may_report(epoch, caller.hotkey.address)
+
+        def act() -> Answer:
+            kept = ResultStore(services.engine, clock=services.clock).add(
+                _table(request.body, number), reporter=caller.hotkey.address
+            )
+            found = {"epoch": number, "digest": kept.digest, "new": kept.new, "scores": kept.scores}
+            return Answer(201 if kept.new else 200, canonical.write(found))
+
+        answer = services.answers.once(
+            request.idempotency_key, hotkey=caller.hotkey.address, request=request.identity, act=act
+        )
+        return Response(answer.body, status_code=answer.status, media_type=JSON)
+
     return routes
+
+
+MEASURED: Final = frozenset({State.OPEN, State.CLOSED, State.REVEALED})
+"""States in which somebody can have measured: nobody knows an item before."""
+
+
+def _may_report(epoch: Epoch, hotkey: str) -> None:
+    """Only validators of the roster report, and only once there was something to measure.
+
+    Raises:
+        Problem: 403, or 409.
+    """
+    if epoch.state not in MEASURED:
+        raise Problem(409, "epoch_not_open", f"the epoch is {epoch.state}: its items are not known yet")
+    if hotkey not in epoch.roster:
+        raise Problem(403, "not_in_roster", "results are taken from validators of the epoch's roster")
+
+
+def _table(body: bytes, number: int) -> Results:
+    """The rows of a results table; every one of them must be of this epoch.
+
+    Raises:
+        BadInput: It is no results table, or holds rows of another epoch.
+    """
+    with NamedTemporaryFile(prefix="results-") as file:
+        file.write(body)
+        file.flush()
+        try:
+            return from_rows(_of_epoch(ResultsFile(Path(file.name)).rows(), number))
+        except MalformedFacts as error:
+            raise in_file(error, Path("body")) from None
+        except BadInput as error:
+            where = error.where.replace(file.name, "body")  # nobody outside needs to know our folders
+            raise BadInput(error.what, where=where, got=error.got, expected=error.expected) from None
+
+
+def _of_epoch(rows: Iterator[Row], number: int) -> Iterator[Row]:
+    for row in rows:
+        if row.epoch != number:
+            where = f"body: line {row.line}: epoch"
+            raise BadInput("a row of another epoch", where=where, got=row.epoch, expected=number)
+        yield row
 
 
 def document(epoch: Epoch) -> dict[str, Any]:

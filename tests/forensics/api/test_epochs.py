@@ -16,6 +16,7 @@ from forensics.epochs.machine import State
 from forensics.epochs.opening import seal_key
 from forensics.epochs.rotation import Rotation
 from forensics.epochs.shelf import Shelf
+from forensics.results.store import ResultStore
 from forensics.settings import load
 from tests.forensics.attesting import PLACE, hotkey, pair
 from tests.forensics.epochs.simulated import GENERATOR, PLAN, SEAL_KEY, START, SimulatedChain, round_in, world_of
@@ -103,3 +104,54 @@ def test_unknown_epochs_and_subnets(door):
         answer = client.get(path)
         assert (answer.status_code, answer.json()["code"]) == (404, "epoch_unknown")
     assert client.get("/v1/epochs/x").status_code == 422
+
+
+RESULTS = f"/v1/epochs/0/results?{WHERE}"
+HEADER = "epoch,hotkey,environment,item,exposed,score"
+
+
+def report(door, who, table, **headers):
+    services, client, *_ = door
+    body = table.encode()
+    parts = {"method": "POST", "path": RESULTS, "receiver_ss58": services.hotkey, "body": body}
+    signed = http_auth.sign(who, nonce_ns=services.clock.nanoseconds, **parts)
+    services.clock.forward(0.001)
+    return client.post(RESULTS, content=body, headers={**signed, **headers})
+
+
+def test_results_of_a_validator_are_kept_once(door):
+    services, client, *_ = door
+    table = f"{HEADER}\n0,{hotkey(MALLORY).address},sat,i1,1,0.5\n0,{hotkey(MALLORY).address},sat,i2,0,1\n"
+    at(door, 0)
+    early = report(door, ADA, table)
+    assert (early.status_code, early.json()["code"]) == (409, "epoch_not_open")
+    assert at(door, 1212) is State.OPEN
+    assert client.post(RESULTS, content=table).status_code == 401
+    stranger = report(door, MALLORY, table)
+    assert (stranger.status_code, stranger.json()["code"]) == (403, "not_in_roster")
+    first, again = report(door, ADA, table), report(door, ADA, table)
+    assert (first.status_code, first.json()["scores"]) == (201, 2)
+    assert (again.status_code, again.json()["new"]) == (200, False)
+    rows = list(ResultStore(services.engine).rows(reporter=hotkey(ADA).address))
+    assert [(row.item, row.exposed, row.score) for row in rows] == [("i1", True, 0.5), ("i2", False, 1.0)]
+
+
+@pytest.mark.parametrize(
+    ("row", "says"),
+    [
+        ("1,{who},sat,i1,1,0.5", "another epoch"),
+        ("0,{who},sat,i1,maybe,0.5", "not a yes or no"),
+        ("0,{who},sat,i1,1,nan", "not a number"),
+        ("0,{who},sat,i1,1,1\n0,{who},sat,i1,1,0", "i1"),
+    ],
+)
+def test_bad_results_are_refused_whole_with_their_line_and_no_path(door, row, says):
+    services, *_ = door
+    at(door, 0)
+    at(door, 1212)
+    answer = report(door, ADA, f"{HEADER}\n" + row.format(who=hotkey(MALLORY).address) + "\n")
+    assert answer.status_code == 422
+    assert says in answer.text
+    assert "body" in answer.text
+    assert "results-" not in answer.text
+    assert list(ResultStore(services.engine).rows(reporter=hotkey(ADA).address)) == []
