@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 import torch
@@ -12,6 +12,7 @@ from fingerprint.architecture.interface import Dims, Norm, Role, Slot
 from fingerprint.compare import changes, nuisance
 from fingerprint.compare.align import Alignment, Canonical, align
 from fingerprint.compare.evidence import BaseGeometry, Evidence, Mix, SlotChange
+from fingerprint.compare.fitting import Fitted, along, fitted, flat
 from fingerprint.compare.moments import Moments
 from fingerprint.compare.regress import Arrays, inner, mixture, project
 from fingerprint.compare.structure import Coherence, coherence, gain
@@ -66,7 +67,9 @@ def gather(
     base_arrays = others.get("base")
     matched = [slot for slot in found.matched if found.matched[slot] > 0.0 and _taken_over(slot, found)]
     rooted = {} if base is None else _base_directions(found, reference, base)
-    fits = {s: _fitted(s, found, rooted.get(s, []), stored, exact) for s in matched}
+    fits = {s: fitted(s, found, rooted.get(s, []), stored, exact) for s in matched}
+    if exact and rooted:
+        fits |= along(found, fits, rooted, stored)
     left = {s: f.left for s, f in fits.items()}
     if rooted and _turned(found):
         left = _apart(left, found, rooted, reference.layout.dims)
@@ -164,39 +167,6 @@ def geometry(candidate: Arrays, reference: Arrays, base: Arrays, slots: Sequence
     )
 
 
-@dataclass(frozen=True)
-class _Fitted:
-    """A slot's delta after regression on the reference and on its own change from the base."""
-
-    relative: float
-    similarity: float
-    kind: str | None
-    coefficients: tuple[float, ...]
-    left: torch.Tensor
-
-
-def _fitted(slot: Slot, found: Alignment, rooted: Sequence[torch.Tensor], stored: torch.dtype, exact: bool) -> _Fitted:
-    c, r = _flat(found.aligned[slot]), _flat(found.reference[slot])
-    delta = c.double() - r.double()
-    size = float(r.double().norm()) or 1.0
-    cosine = float((c.double() * r.double()).sum()) / max(float(c.double().norm()) * size, 1e-300)
-    if not delta.any():
-        return _Fitted(0.0, 1.0, None, (0.0, 0.0), delta)
-    kind = _kind(c, r, stored) if exact else None
-    pruned = kind is not None and kind.startswith("pruned")
-    kept = (c != 0) | (r == 0) if pruned else torch.ones_like(c, dtype=torch.bool)
-    fit = project(delta * kept, [r * kept, *((r - _flat(b)) * kept for b in rooted)])
-    left = fit.residual
-    stepped = exact and bool(rooted) and abs(fit.coefficients[1]) >= STEP
-    if stepped and changes.step_between(c, r, _flat(rooted[0]), fit.coefficients[1], stored):
-        left = torch.zeros_like(left)
-    return _Fitted(float(delta.norm()) / size, cosine, kind, fit.coefficients, left)
-
-
-STEP = 0.01
-"""Smallest step toward or away from the base that is tried as a formula."""
-
-
 def _turned(found: Alignment) -> bool:
     """Whether a dense rotation was fitted and undone."""
     return "rotated:residual" in found.transforms and found.witness.permutations.get("residual") is None
@@ -213,13 +183,13 @@ def _apart(
 
     The rotation was fitted to a candidate that also holds a part of that change, so each fit took some of the other's.
     """
-    reference = {s: _flat(found.reference[s]).double() for s in left}
+    reference = {s: flat(found.reference[s]).double() for s in left}
     out = dict(left)
     for _ in range(ROUNDS):
         out = nuisance.remove_rotation(out, reference, dims.hidden)
         for slot, others in rooted.items():
             if slot in out and out[slot].ndim == 2:
-                out[slot] = project(out[slot], [reference[slot] - _flat(b).double() for b in others]).residual
+                out[slot] = project(out[slot], [reference[slot] - flat(b).double() for b in others]).residual
     return out
 
 
@@ -233,7 +203,7 @@ def _views(found: Alignment, left: Mapping[Slot, torch.Tensor], dims: Dims) -> l
     A learned change is coherent in both; what was drawn, or rounded, is iid where that happened.
     """
     matrices = {s: x for s, x in left.items() if x.ndim == 2}
-    reference = {s: _flat(found.reference[s]) for s in matrices}
+    reference = {s: flat(found.reference[s]) for s in matrices}
     views: list[View] = [_cleaned(found, matrices, reference, dims)]
     if found.witness.rotation is not None or any(nuisance.heads(s, found.transforms) for s in matrices):
         mine = {s: nuisance.own_gauge(s, x, found.witness, dims) for s, x in matrices.items()}
@@ -256,9 +226,9 @@ def _cleaned(
 
 
 def _change(
-    slot: Slot, found: Alignment, fitted: _Fitted, views: Sequence[View], rounding: float, dims: Dims
+    slot: Slot, found: Alignment, fitted: Fitted, views: Sequence[View], rounding: float, dims: Dims
 ) -> SlotChange:
-    c, r = _flat(found.aligned[slot]), _flat(found.reference[slot])
+    c, r = flat(found.aligned[slot]), flat(found.reference[slot])
     nothing = Coherence(0.0, 0.0, 0.0)
     if fitted.relative == 0.0:
         return SlotChange(slot, r.numel(), 1.0, 0.0, rounding, 0.0, 0.0, 0.0, 0.0, nothing)
@@ -338,29 +308,11 @@ def distinct_rows(table: torch.Tensor) -> torch.Tensor:
     return first.sort().values
 
 
-def _kind(c: torch.Tensor, r: torch.Tensor, stored: torch.dtype) -> str | None:
-    rounded = changes.cast(c, r)
-    if rounded is not None:
-        return f"cast:{rounded}"
-    if r.ndim != 2:
-        return None
-    scheme = changes.quantised(c, r, dtype=stored)
-    if scheme is not None:
-        return f"quantised:{scheme}"
-    fraction = changes.pruned(c, r)
-    return None if fraction is None else f"pruned:{fraction:.2g}"
-
-
 def _rank(delta: torch.Tensor) -> float:
     short = min(delta.shape)
     if short < 8 or short > MAX_RANK_SIDE:
         return 1.0
     return changes.numerical_rank(delta) / short
-
-
-def _flat(x: torch.Tensor) -> torch.Tensor:
-    """Matrices as they are, higher ranks as (first axis x rest)."""
-    return x if x.ndim <= 2 else x.reshape(x.shape[0], -1)
 
 
 SEED_COSINE = 0.7
