@@ -4,8 +4,8 @@
 name, ``bundle.pem`` a miner's P-256 key for model-signing bundles, and ``hints.key`` a secret that authenticates what
 was measured the last time; as it is worth nothing elsewhere, it alone is never encrypted. With
 ``FORENSICS_KEY_PASSWORD`` the other files are encrypted; without it, as with an SSH host key, only their permissions
-protect them, so files that others may read are
-refused. Two processes that start on one empty home agree on one key: the file is linked into place, never replaced.
+protect them, so files that others may read are refused. Two processes that start on one empty home agree on one key:
+the file is linked into place, never replaced.
 """
 
 from __future__ import annotations
