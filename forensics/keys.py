@@ -1,9 +1,11 @@
 """Private keys under the home: made on first use, never shown, never in the database.
 
 ``service.pem`` is the service's Ed25519 key (its statements, its log), ``service.vkey`` the public key with the log's
-name, and ``bundle.pem`` a miner's P-256 key for model-signing bundles. With ``FORENSICS_KEY_PASSWORD`` the files are
-encrypted; without it, as with an SSH host key, only their permissions protect them, so files that others may read are
-refused. Two processes that start on one empty home agree on one key: the file is linked into place, never replaced.
+name, ``bundle.pem`` a miner's P-256 key for model-signing bundles, and ``hints.key`` a secret that authenticates what
+was measured the last time; as it is worth nothing elsewhere, it alone is never encrypted. With
+``FORENSICS_KEY_PASSWORD`` the other files are encrypted; without it, as with an SSH host key, only their permissions
+protect them, so files that others may read are refused. Two processes that start on one empty home agree on one key:
+the file is linked into place, never replaced.
 """
 
 from __future__ import annotations
@@ -26,6 +28,8 @@ if TYPE_CHECKING:
     from .settings import Settings
 
 SERVICE, SERVICE_PUBLIC, BUNDLE = "service.pem", "service.vkey", "bundle.pem"
+HINTS: Final = "hints.key"
+HINTS_BYTES: Final = 32
 KEY_LIMIT: Final = 4096
 Entropy = Callable[[int], bytes]
 
@@ -110,6 +114,28 @@ class Keys:
             return P256Signer.from_scalar(scalar).pem(password=self._password)
 
         return P256Signer.from_pem(self._get(BUNDLE, make), password=self._password)
+
+    def hints(self) -> bytes:
+        """The secret that authenticates hints; made on first use.
+
+        Raises:
+            BadInput: Others may read the file, or it is damaged.
+            StoreUnavailable: It cannot be read or made.
+        """
+        secret = self._get(HINTS, lambda: self._entropy(HINTS_BYTES))
+        if len(secret) != HINTS_BYTES:
+            raise BadInput(
+                "not a key for hints",
+                where=str(self._folder / HINTS),
+                got=f"{len(secret)} bytes",
+                expected=f"{HINTS_BYTES} bytes",
+                remedy="Delete it: a new one is made, and models are read again once.",
+            )
+        return secret
+
+    def known_hints(self) -> bytes | None:
+        """The secret when this home has one; makes nothing."""
+        return self.hints() if (self._folder / HINTS).exists() else None
 
     def _get(self, name: str, make: Callable[[], bytes], *, mode: int = 0o600) -> bytes:
         path = self._folder / name

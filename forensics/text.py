@@ -11,3 +11,10 @@ def printable(text: object) -> str:
     """``text`` on one line, with control, bidirectional and other invisible characters escaped."""
     valid = str(text).encode("utf-8", "backslashreplace").decode("utf-8")
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in valid)
+
+
+def without_userinfo(url: str) -> str:
+    """A URL, even one that is none, without the user and password before its host: these are nobody else's to see."""
+    before, at, after = url.rpartition("@")
+    scheme, found, _ = before.partition("://")
+    return (f"{scheme}://{after}" if found else after) if at else url

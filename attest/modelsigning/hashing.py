@@ -3,8 +3,9 @@
 Files whose size and modification time are as they were keep their digest. Those are hints, not evidence: anyone can
 set a time back. So a random sixteenth of all 1 MiB chunks is digested on its own while a file is hashed (6 % more
 work), and ``spot_check`` of them are drawn and hashed again before a hint is believed: if a fraction f of the chunks
-changed, k checks find it with probability 1 - (1 - f)^k. Hints only ever save the signer work; verification does not
-use them.
+changed, k checks find it with probability 1 - (1 - f)^k. Where a file has too few sampled chunks for that, a spot check
+hashes it whole. Hints only ever save the signer work; verification does not use them, and whoever keeps them where
+others may write authenticates them first.
 """
 
 from __future__ import annotations
@@ -31,6 +32,8 @@ SAMPLED: Final = 16
 """One chunk in so many is digested on its own, for later spot checks."""
 MOST_SAMPLED: Final = 64
 """About so many of one file at most: what a spot check detects depends on how many it draws, not from how many."""
+ENOUGH: Final = 16
+"""A file with fewer sampled chunks, unless they are all of it, is hashed whole by a spot check."""
 MAX_FILES: Final = 100_000
 Draw = Callable[[int], int]
 """``draw(n)`` is a uniform random number below n, such as ``secrets.randbelow``."""
@@ -66,13 +69,17 @@ class Hint:
 
 @dataclass(frozen=True, slots=True)
 class Hashed:
-    """A hashed folder: resources in canonical order, hints for next time, and what was not hashed again."""
+    """A hashed folder: resources in canonical order, hints for next time, and what was not hashed again.
+
+    ``reused`` was not read but for the ``checked`` chunks; ``confirmed`` looked unchanged, and hashed whole it was.
+    """
 
     resources: tuple[Resource, ...]
     hints: Mapping[str, Hint]
     shard_size: int | None
     reused: tuple[str, ...] = ()
     checked: int = 0
+    confirmed: tuple[str, ...] = ()
 
     def dump(self) -> bytes:
         """The hints as JSON, to be kept outside the folder."""
@@ -154,7 +161,8 @@ def hash_folder(
         shard_size: Bytes of a piece, or None for whole files.
         ignore: Paths left out, relative to the folder.
         hints: From the last time; files that look unchanged are not read again.
-        spot_check: How many random chunks of such files are hashed all the same.
+        spot_check: How many random chunks of such files are hashed all the same; files with few chunks to draw from
+            are then hashed whole.
         draw: Randomness; without it no chunks are sampled, and none can be checked next time.
         workers: Threads; as many as cores when None.
         listen: Others who want the bytes of whole files; each file's listener runs beside its digest, so on two cores
@@ -165,11 +173,13 @@ def hash_folder(
         ContentMismatch: A spot check found a file that changed although it looks unchanged.
     """
     files = list_files(folder, ignore=ignore)
-    kept = {
+    alike = {
         path: hint
         for path, hint in (hints or {}).items()
         if path in files and _unchanged(hint, files[path], shard_size)
     }
+    doubted = {path: hint for path, hint in alike.items() if spot_check and not _can_be_sampled(hint)}
+    kept = {path: hint for path, hint in alike.items() if path not in doubted}
     checked = _spot_check(folder, kept, spot_check, draw)
     fresh = {path: list(_pieces(files[path].st_size, shard_size)) for path in files if path not in kept}
     samples = {path: _choose(files[path].st_size, shard_size, draw) for path in fresh}
@@ -185,9 +195,12 @@ def hash_folder(
 
         for (path, _, _), result in zip(tasks, pool.map(run, tasks), strict=True):
             made[path].append(result)
+    for path, hint in doubted.items():
+        if hint.digests != tuple(digest for digest, _ in made[path]):
+            raise _differs(path, "another digest of the whole file")
     now = {path: kept[path] if path in kept else _new_hint(files[path], made[path]) for path in files}
     resources = [resource for path, hint in now.items() for resource in _resources(path, hint, shard_size)]
-    return Hashed(tuple(resources), now, shard_size, tuple(kept), checked)
+    return Hashed(tuple(resources), now, shard_size, tuple(kept), checked, tuple(doubted))
 
 
 def _resources(path: str, hint: Hint, shard_size: int | None) -> Iterator[Resource]:
@@ -296,14 +309,23 @@ def _spot_check(folder: Path, kept: Mapping[str, Hint], count: int, draw: Draw |
         finally:
             os.close(descriptor)
         if sha256(chunk).digest() != sample.digest:
-            raise ContentMismatch(
-                "file changed although its size and time did not",
-                where=path,
-                got=f"another digest at byte {sample.start}",
-                remedy="Sign again without hints.",
-                code="spot_check_failed",
-            )
+            raise _differs(path, f"another digest at byte {sample.start}")
     return count
+
+
+def _differs(path: str, got: str) -> ContentMismatch:
+    return ContentMismatch(
+        "file changed although its size and time did not",
+        where=path,
+        got=got,
+        remedy="Sign again without hints.",
+        code="spot_check_failed",
+    )
+
+
+def _can_be_sampled(hint: Hint) -> bool:
+    """Whether drawing from its sampled chunks says something of the file."""
+    return len(hint.samples) >= ENOUGH or sum(sample.size for sample in hint.samples) == hint.size
 
 
 def _unchanged(hint: Hint, now: os.stat_result, shard_size: int | None) -> bool:
@@ -317,6 +339,13 @@ def _new_hint(now: os.stat_result, made: Sequence[tuple[bytes, list[Sample]]]) -
 
 
 def _hint(entry: Any) -> Hint:
-    digests = tuple(bytes.fromhex(value) for value in entry["digests"])
-    samples = tuple(Sample(int(start), int(size), bytes.fromhex(digest)) for start, size, digest in entry["samples"])
+    digests = tuple(_digest(value) for value in entry["digests"])
+    samples = tuple(Sample(int(start), int(size), _digest(digest)) for start, size, digest in entry["samples"])
     return Hint(int(entry["size"]), int(entry["mtime_ns"]), digests, samples)
+
+
+def _digest(text: str) -> bytes:
+    digest = bytes.fromhex(text)
+    if len(digest) != sha256().digest_size:
+        raise ValueError(text)
+    return digest

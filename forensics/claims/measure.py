@@ -34,7 +34,7 @@ Kept = Mapping[str, Mapping[str, str]]
 
 @dataclass(frozen=True)
 class Hints:
-    """What was measured last time; saves work, proves nothing.
+    """What was measured last time; saves work, proves nothing, and is signed unread: only take what ``unseal`` gave.
 
     Args:
         files: For ``hash_folder``.
@@ -79,7 +79,7 @@ class Measured:
         return Tensors(self.digests)
 
     def hints(self) -> bytes:
-        """What to keep for next time, outside the folder."""
+        """What to keep for next time, outside the folder and sealed."""
         whole: dict[str, Any] = {
             "schema": HINTS_SCHEMA,
             "files": canonical.read(self.hashed.dump()) if self.hashed is not None else None,
@@ -91,7 +91,8 @@ class Measured:
 def read_hints(data: bytes, *, shard_size: int | None) -> Hints:
     """Hints as ``Measured.hints`` wrote them; damaged or foreign ones are no hints.
 
-    They are a convenience of this machine: what cannot be read is measured again.
+    They are a convenience of this machine: what cannot be read is measured again. Whose they are is not checked here:
+    ``authentic.unseal`` does that.
     """
     try:
         whole: Any = canonical.read_object(data, where="hints")

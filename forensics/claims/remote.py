@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 from attest.log.note import NoteKey
 
 from ..errors import BadInput, Unavailable, UsageError
+from ..text import without_userinfo
 
 if TYPE_CHECKING:
     import httpx2
@@ -51,6 +52,7 @@ class Remote:
 
     def __init__(self, url: str, *, client: httpx2.Client | None = None) -> None:
         self._url = _checked(url)
+        self._shown = without_userinfo(self._url)
         self._client = client
 
     def identity(self) -> Identity:
@@ -59,7 +61,7 @@ class Remote:
         try:
             return Identity(found["hotkey"], NoteKey.parse(found["log_key"]), found["genesis"], found["netuid"])
         except (KeyError, TypeError) as error:
-            raise BadInput("not a service of this kind", where=self._url, got=repr(error)) from None
+            raise BadInput("not a service of this kind", where=self._shown, got=repr(error)) from None
 
     def submit(self, statement: bytes, *, pair: Any, receiver: str) -> dict[str, Any]:
         """Hand in a statement with a signed request.
@@ -94,7 +96,7 @@ class Remote:
         try:
             return [base64.b64decode(node, validate=True) for node in found["path"]]
         except (KeyError, TypeError, binascii.Error, ValueError) as error:
-            raise BadInput("not a proof", where=self._url, got=repr(error)) from None
+            raise BadInput("not a proof", where=self._shown, got=repr(error)) from None
 
     def tile(self, path: str) -> bytes:
         """A tile of the log, ``tile/...``."""
@@ -107,9 +109,9 @@ class Remote:
         try:
             found = json.loads(raw)
         except ValueError:
-            raise BadInput("the service did not answer with JSON", where=self._url + path) from None
+            raise BadInput("the service did not answer with JSON", where=self._shown + path) from None
         if not isinstance(found, dict):
-            raise BadInput("the service answered with something else", where=self._url + path)
+            raise BadInput("the service answered with something else", where=self._shown + path)
         return found
 
     def _fetch(
@@ -117,21 +119,32 @@ class Remote:
     ) -> bytes:
         import httpx2
 
-        client = self._client or httpx2.Client(base_url=self._url, timeout=TIMEOUT, follow_redirects=False)
+        client = self._client or self._connected()
         try:
             with client.stream(method, path, content=body, headers=headers) as answer:
                 data = _bounded(answer)
                 status = answer.status_code
         except httpx2.HTTPError as error:
             raise Unavailable(
-                "the service cannot be reached", where=self._url, got=str(error), remedy="Check the URL, try again."
+                "the service cannot be reached",
+                where=self._shown,
+                got=str(error).replace(self._url, self._shown),
+                remedy="Check the URL, try again.",
             ) from None
         finally:
             if self._client is None:
                 client.close()
         if status >= 300:
-            raise _refusal(status, data, self._url + path)
+            raise _refusal(status, data, self._shown + path)
         return data
+
+    def _connected(self) -> httpx2.Client:
+        import httpx2
+
+        try:
+            return httpx2.Client(base_url=self._url, timeout=TIMEOUT, follow_redirects=False)
+        except httpx2.InvalidURL:  # its text may quote the password
+            raise UsageError("not a service's URL", got=self._shown, expected="http://HOST:PORT") from None
 
 
 def _bounded(answer: httpx2.Response) -> bytes:
@@ -139,7 +152,11 @@ def _bounded(answer: httpx2.Response) -> bytes:
     for chunk in answer.iter_bytes():
         data += chunk
         if len(data) > MAX_ANSWER:
-            raise BadInput("the answer is too large", where=str(answer.url), expected=f"at most {MAX_ANSWER} bytes")
+            raise BadInput(
+                "the answer is too large",
+                where=without_userinfo(str(answer.url)),
+                expected=f"at most {MAX_ANSWER} bytes",
+            )
     return bytes(data)
 
 
@@ -157,5 +174,7 @@ def _refusal(status: int, data: bytes, where: str) -> BadInput | Unavailable:
 
 def _checked(url: str) -> str:
     if not url.startswith(("http://", "https://")) or any(c.isspace() for c in url):
-        raise UsageError("not a service's URL", got=url[:200], expected="http://HOST:PORT or https://HOST")
+        raise UsageError(
+            "not a service's URL", got=without_userinfo(url)[:200], expected="http://HOST:PORT or https://HOST"
+        )
     return url.rstrip("/")

@@ -15,7 +15,7 @@ from attest.envelope import Envelope
 from attest.errors import AttestError
 from attest.statement import Statement, parse
 
-from ..errors import Unavailable
+from ..errors import BadInput, Unavailable
 
 SUFFIX = ".attest"
 CLAIM, RECEIPT = "claim.json", "claim.tlog-proof"
@@ -106,7 +106,8 @@ def read(path: Path, *, limit: int = READ_LIMIT) -> bytes:
     """A file of it, or any other that was handed in.
 
     Raises:
-        Unavailable: Absent, unreadable or too large.
+        Unavailable: Absent or unreadable.
+        BadInput: Too large.
     """
     try:
         with path.open("rb") as file:
@@ -114,10 +115,18 @@ def read(path: Path, *, limit: int = READ_LIMIT) -> bytes:
     except OSError as error:
         raise Unavailable("cannot be read", where=str(path), got=error.strerror or str(error)) from None
     if len(data) > limit:
-        raise Unavailable("file is too large", where=str(path), expected=f"at most {limit} bytes")
+        raise BadInput("file is too large", where=str(path), expected=f"at most {limit} bytes")
     return data
 
 
 def read_if(path: Path) -> bytes | None:
     """A file that need not be there."""
     return read(path) if path.is_file() else None
+
+
+def read_hints(path: Path) -> bytes | None:
+    """The file of hints; one that is too large or cannot be read is none."""
+    try:
+        return read_if(path)
+    except (BadInput, Unavailable):
+        return None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import secrets
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -12,10 +13,11 @@ from .console import emit, progress, say
 from .output import write_file
 
 if TYPE_CHECKING:
+    from attest.modelsigning import Hashed
     from attest.predicates.ownership import Release
     from attest.statement import Statement
 
-    from ..claims.measure import Measured
+    from ..claims.measure import Hints, Measured
     from ..settings import Settings
 
 
@@ -27,6 +29,7 @@ def check_outside(folder: Path, model: Path) -> None:
 
 
 def measured_model(
+    settings: Settings,
     model: Path,
     folder: Path,
     *,
@@ -37,10 +40,8 @@ def measured_model(
 ) -> Measured:
     """The model's roots, with a progress bar and the hints of the last time."""
     from ..claims import measure as measuring
-    from ..claims import shelf
 
-    before = None if rehash else shelf.read_if(folder / shelf.HINTS)
-    hints = None if before is None else measuring.read_hints(before, shard_size=shard_size)
+    hints = None if rehash else _own_hints(settings, model, folder, shard_size)
     with progress(f"reading {model.name}") as bar:
         found = measuring.measure(
             model,
@@ -53,26 +54,52 @@ def measured_model(
         )
     if found.hashed is None and (model.resolve().parent / "config.json").is_file():
         say("note: only this file is claimed; give its folder to have config.json and the rest signed too")
-    if found.hashed is not None and found.hashed.reused:
-        count, checked = len(found.hashed.reused), found.hashed.checked
-        say(f"note: {count} files look unchanged and were not read again; {checked} chunks of them were")
+    if found.hashed is not None:
+        _say_what_was_read(found.hashed)
     return found
 
 
-def keep(settings: Settings, measured: Measured, folder: Path, name: str) -> dict[str, Any]:
+def _own_hints(settings: Settings, model: Path, folder: Path, shard_size: int | None) -> Hints | None:
+    """Hints that this home wrote for this model; whoever shipped others gets nothing of them signed."""
+    from ..claims import authentic, shelf
+    from ..claims.measure import read_hints
+    from ..keys import Keys
+
+    path = folder / shelf.HINTS
+    if not os.path.lexists(path):
+        return None
+    before, key = shelf.read_hints(path), Keys.of(settings).known_hints()
+    ours = None if before is None or key is None else authentic.unseal(before, key=key, model=model)
+    if ours is None:
+        say(f"note: {path} was not written by this home for this model as it lies here, or is damaged; all is hashed")
+        return None
+    return read_hints(ours, shard_size=shard_size)
+
+
+def _say_what_was_read(hashed: Hashed) -> None:
+    """What of the files that look unchanged was believed, and what was checked."""
+    if hashed.reused:
+        checked = f"of these {hashed.checked} chunks were hashed" if hashed.checked else "nothing of these was checked"
+        say(f"note: {len(hashed.reused)} files look unchanged and were not read again; {checked}")
+    if hashed.confirmed:
+        say(f"note: {len(hashed.confirmed)} files that look unchanged were hashed whole, and they are")
+
+
+def keep(settings: Settings, measured: Measured, folder: Path, model: Path) -> dict[str, Any]:
     """Bundle, its public key, hints and fingerprint on the shelf."""
     from attest import modelsigning
 
-    from ..claims import shelf
+    from ..claims import authentic, shelf
     from ..keys import Keys
 
     document: dict[str, Any] = {}
     if measured.hashed is not None:
         key = Keys.of(settings).bundle()
-        bundle = modelsigning.sign(measured.hashed, key, name=name)
+        bundle = modelsigning.sign(measured.hashed, key, name=model.resolve().name)
+        hints = authentic.seal(measured.hints(), key=Keys.of(settings).hints(), model=model)
         write_file(folder / shelf.BUNDLE, bundle, option="--out")
         write_file(folder / shelf.BUNDLE_KEY, key.verifier.pem(), option="--out")
-        write_file(folder / shelf.HINTS, measured.hints(), option="--out")
+        write_file(folder / shelf.HINTS, hints, option="--out")
         document["bundle"] = str(folder / shelf.BUNDLE)
     if measured.fingerprint is not None:
         write_file(folder / shelf.FINGERPRINT, measured.fingerprint, option="--out")

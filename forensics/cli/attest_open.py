@@ -44,7 +44,7 @@ def open_(
     model = sources.need_checkpoint(path)
     folder = out or shelf.shelf(model)
     check_outside(folder, model)
-    measured = measured_model(model, folder)
+    measured = measured_model(settings, model, folder)
     kept = SealedClaims(settings.home / "sealed").one(measured.roots.content, statement, hotkey=who.hotkey.address)
     sealed = parse(dsse.read(kept.envelope.encode()).payload)
     there = Place(sealed.context.genesis, sealed.context.netuid, sealed.context.competition)
@@ -59,5 +59,5 @@ def open_(
     )
     shelf.make(folder)
     document = document_of(opening, measured) | {"opens": sealed.digest}
-    document |= keep(settings, measured, folder, model.resolve().name)
+    document |= keep(settings, measured, folder, model)
     return sign_and_hand_in(settings, opening, who, folder / shelf.CLAIM, document, submit=submit, json=json)

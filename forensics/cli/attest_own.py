@@ -60,7 +60,8 @@ def own(
         int | None, typer.Option(help="Sign files in pieces of so many bytes; then a sample can be verified.", min=4096)
     ] = None,
     spot_check: Annotated[
-        int, typer.Option(help="Random chunks of files that look unchanged to hash all the same.", min=0)
+        int,
+        typer.Option(help="Random chunks of files that look unchanged to hash all the same; small files whole.", min=0),
     ] = 0,
     rehash: Annotated[
         bool, typer.Option("--rehash", help="Read everything again, whatever was hashed before.")
@@ -84,7 +85,13 @@ def own(
     folder = out or shelf.shelf(model)
     check_outside(folder, model)
     measured = measured_model(
-        model, folder, shard_size=shard_size, fingerprint=fingerprint, spot_check=spot_check, rehash=rehash
+        settings,
+        model,
+        folder,
+        shard_size=shard_size,
+        fingerprint=fingerprint,
+        spot_check=spot_check,
+        rehash=rehash,
     )
     release = release_of(repo, revision)
     if sealed:
@@ -94,7 +101,7 @@ def own(
     if dry_run:
         return finish(document | {"statement": jsons.loads(statement.payload())}, json=json)
     shelf.make(folder)
-    document |= keep(settings, measured, folder, model.resolve().name)
+    document |= keep(settings, measured, folder, model)
     if unsigned:
         from ..claims.submitting import unsigned_json
 

@@ -89,3 +89,11 @@ def test_no_key_shows_itself(tmp_path):
     keys = Keys(tmp_path, password=b"correct horse")
     text = repr([keys, keys.service(), keys.bundle(), vars(keys.service())])
     assert "PRIVATE" not in text
+
+
+def test_a_damaged_secret_for_hints_is_refused(tmp_path):
+    keys = Keys(tmp_path)
+    keys.hints()
+    (tmp_path / "hints.key").write_bytes(b"")
+    with pytest.raises(BadInput, match="Delete it"):
+        keys.known_hints()

@@ -97,6 +97,24 @@ def test_a_check_of_more_than_there_is_checks_all_there_is(folder):
     assert hash_folder(folder, hints=hints, spot_check=99).checked == 0
 
 
+def test_a_spot_check_hashes_whole_what_has_too_few_chunks_to_draw_from(folder):
+    hints = hash_folder(folder, draw=lambda n: n - 1).hints  # none is sampled
+    again = hash_folder(folder, hints=hints, spot_check=100, draw=every)
+    assert (again.reused, again.checked, again.confirmed) == ((), 0, ("one", "two"))
+    touched_back(folder / "one", 2 * CHUNK)
+    with pytest.raises(ContentMismatch, match="one") as caught:
+        hash_folder(folder, hints=hints, spot_check=100, draw=every)
+    assert caught.value.code == "spot_check_failed"
+
+
+@pytest.mark.parametrize("digest", ["", "AAAA", "0" * 62, "0" * 66])
+def test_hints_whose_digests_are_none_are_refused(folder, digest):
+    dumped = hash_folder(folder, draw=every).dump()
+    right = sha256((folder / "one").read_bytes()).hexdigest().encode()
+    with pytest.raises(MalformedInput):
+        load_hints(dumped.replace(right, digest.encode()), shard_size=None)
+
+
 def test_a_file_that_changes_while_it_is_read_is_refused(folder, monkeypatch):
     real = hashing._read
 

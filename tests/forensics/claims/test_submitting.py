@@ -11,7 +11,7 @@ from attest.errors import AttestError, ContextMismatch
 from attest.lineage import descend
 from forensics.claims.remote import Remote
 from forensics.claims.submitting import read_unsigned, submit, unsigned_json
-from forensics.errors import BadInput, Unavailable, UsageError
+from forensics.errors import BadInput, Unavailable, UsageError, document
 from forensics.trust import Pins
 from tests.attest import material
 from tests.forensics.attesting import GENESIS, claim_of, context, pair, signed, signer
@@ -120,3 +120,30 @@ def test_an_unsigned_statement_travels_whole():
     assert (envelope.payload, envelope.signatures) == (statement.payload(), ())
     again = signed(statement, signer(ADA))
     assert read_unsigned(again.to_json(), where="file") == again
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "http://user:hunter2@127.0.0.1:1",
+        "http://user:hunter2@127.0.0.1:none",
+        "http://user:hunter2/@x@127.0.0.1:1",
+        "ftp://user:hunter2@127.0.0.1",
+        "user:hunter2@127.0.0.1",
+    ],
+)
+def test_a_password_in_a_url_is_not_shown(url):
+    with pytest.raises((Unavailable, UsageError)) as caught:
+        Remote(url).checkpoint()
+    assert "hunter2" not in json.dumps(document(caught.value))
+
+
+def test_a_password_in_a_url_is_not_shown_with_what_a_service_refused():
+    def refuse(_request):
+        return httpx2.Response(404, json={"code": "no", "detail": "none"})
+
+    url = "http://user:hunter2@service"
+    client = httpx2.Client(transport=httpx2.MockTransport(refuse), base_url=url)
+    with client, pytest.raises(BadInput, match="http://service/v1") as caught:
+        Remote(url, client=client).checkpoint()
+    assert "hunter2" not in json.dumps(document(caught.value))

@@ -7,6 +7,7 @@ import os
 import stat
 import threading
 import time
+from hashlib import sha256
 from pathlib import Path
 
 import pytest
@@ -379,3 +380,66 @@ def test_a_link_in_the_model_is_refused_for_it_could_lead_anywhere(run, desk):
     (desk / "model" / "link").symlink_to("/etc/hostname")
     code, _, err = run("attest", "own", "model", *who(), *WHERE)
     assert (code, "symbolic links" in err) == (3, True)
+
+
+@pytest.mark.parametrize("digest", ["0" * 64, "", "AAAA"])
+def test_hints_that_were_tampered_with_are_not_believed(run, json_of, desk, digest):
+    first = json_of("attest", "own", "model", *who(), *WHERE)
+    hints = desk / "model.attest" / "hints.json"
+    right = sha256((desk / "model" / "model.safetensors").read_bytes()).hexdigest()
+    changed = hints.read_text().replace(right, digest)
+    assert changed != hints.read_text()
+    hints.write_text(changed)
+    code, out, err = run("attest", "own", "model", *who(), *WHERE, "--json")
+    assert (code, json.loads(out)["oms_root"]) == (0, first["oms_root"])
+    assert "all is hashed" in err
+    assert "not read again" in run("attest", "own", "model", *who(), *WHERE)[2]  # its own once more
+
+
+def test_a_folder_of_claims_that_somebody_else_shipped_is_worth_nothing(run, json_of, desk, monkeypatch):
+    json_of("attest", "own", "model", *who(), *WHERE)
+    for home in ("stranger", "stranger-with-key"):
+        monkeypatch.setenv("FORENSICS_HOME", home)
+        if home == "stranger-with-key":
+            Keys(desk / home / "keys").hints()
+        code, _, err = run("attest", "own", "model", *who(), *WHERE, "--dry-run")
+        assert (code, "all is hashed" in err) == (0, True)
+
+
+def test_hints_that_are_too_large_are_no_hints(run, json_of, desk):
+    first = json_of("attest", "own", "model", *who(), *WHERE)
+    with (desk / "model.attest" / "hints.json").open("r+b") as file:
+        file.truncate(70 << 20)
+    code, out, err = run("attest", "own", "model", *who(), *WHERE, "--json")
+    assert (code, json.loads(out)["oms_root"]) == (0, first["oms_root"])
+    assert "all is hashed" in err
+
+
+def test_a_spot_check_sees_a_changed_byte_of_a_small_file(run, json_of, desk):
+    notes = desk / "model" / "notes.bin"
+    notes.write_bytes(os.urandom(2_500_000))
+    json_of("attest", "own", "model", *who(), *WHERE)
+    _, _, err = run("attest", "own", "model", *who(), *WHERE, "--spot-check", 100)
+    assert "hashed whole" in err or "chunks were hashed" in err
+    before = notes.stat()
+    notes.write_bytes(flipped(notes.read_bytes(), 1_200_000))
+    os.utime(notes, ns=(before.st_atime_ns, before.st_mtime_ns))
+    code, _, err = run("attest", "own", "model", *who(), *WHERE, "--spot-check", 100)
+    assert (code, "notes.bin" in err) == (3, True)
+    assert "nothing of these was checked" in run("attest", "own", "model", *who(), *WHERE)[2]
+
+
+def test_a_password_in_the_url_of_a_service_is_not_shown(run, json_of, desk):
+    claim = json_of("attest", "own", "model", *who(), *WHERE)["claim"]
+    for more in ((), ("--json",)):
+        code, out, err = run("attest", "submit", claim, "http://user:hunter2@127.0.0.1:1", *who(), *more)
+        assert (code, "hunter2" in out + err) == (4, False)
+        assert "127.0.0.1:1" in out + err
+
+
+def test_input_that_is_too_large_is_bad_input(run, desk):
+    with (desk / "large").open("wb") as file:
+        file.truncate(70 << 20)
+    for large in ("large", "/dev/zero"):
+        assert run("verify", large)[0] == 3
+        assert run("attest", "submit", large, "http://127.0.0.1:1", *who())[0] == 3
