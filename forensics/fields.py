@@ -18,7 +18,7 @@ def text(found: Mapping[str, Any], name: str, *, where: str) -> str:
         BadInput: It is absent, or something else.
     """
     value = found.get(name)
-    if not isinstance(value, str):
+    if not isinstance(value, str) or any("\ud800" <= c <= "\udfff" for c in value):  # a lone surrogate has no bytes
         raise _wrong(name, value, where, "text")
     return value
 

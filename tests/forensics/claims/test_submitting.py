@@ -90,7 +90,7 @@ def test_a_receipt_for_something_else_is_refused(services, tmp_path):
 @pytest.mark.parametrize(
     ("post", "error"),
     [
-        ((201, "{}"), AttestError),
+        ((201, "{}"), BadInput),
         ((201, '{"receipt":"c2sp.org/tlog-proof@v1\\n"}'), AttestError),
         ((201, "[]"), BadInput),
         ((201, "<html>"), BadInput),

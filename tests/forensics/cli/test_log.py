@@ -87,17 +87,15 @@ def test_a_changed_row_is_found_before_anything_is_signed(run, log, own_home):
 @pytest.fixture
 def served(run, monkeypatch, own_home, tmp_path):
     """``served(n, **changes)``: a service with n entries under one key, some of its answers changed by path."""
-    import httpx2
-
     from attest.keys.ed25519 import Ed25519Signer
     from attest.log.log import Log
-    from attest.log.storage import MemoryStorage
     from forensics.claims import remote
+    from tests.fingerprint.memory import MemoryCheckpoint
 
     signer = Ed25519Signer(bytes(range(32)))
 
     def serve(count, word="entry", **changes):
-        log = Log(MemoryStorage(), origin="log.example", signer=signer)
+        log = Log(MemoryCheckpoint(), signer, origin="log.example")
         log.append([b"%s %d" % (word.encode(), i) for i in range(count)])
         log.checkpoint()
 
