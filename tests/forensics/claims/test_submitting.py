@@ -110,7 +110,7 @@ def test_an_identity_with_a_member_of_another_kind_is_refused(name, value):
     told = {"hotkey": "5x", "log_key": "x", "genesis": "0x", "netuid": None} | {name: value}
     transport = httpx2.MockTransport(lambda _: httpx2.Response(200, content=json.dumps(told)))
     remote = Remote("http://liar", client=httpx2.Client(transport=transport, base_url="http://liar"))
-    with pytest.raises((BadInput, AttestError), match="/v1/service|note key"):
+    with pytest.raises((BadInput, AttestError), match=r"/v1/service|note key"):
         remote.identity()
 
 

@@ -90,12 +90,12 @@ def served(run, monkeypatch, own_home, tmp_path):
     from attest.keys.ed25519 import Ed25519Signer
     from attest.log.log import Log
     from forensics.claims import remote
-    from tests.fingerprint.memory import MemoryCheckpoint
+    from tests.attest.log.memory import MemoryLog
 
     signer = Ed25519Signer(bytes(range(32)))
 
     def serve(count, word="entry", **changes):
-        log = Log(MemoryCheckpoint(), signer, origin="log.example")
+        log = Log(MemoryLog(), signer, origin="log.example")
         log.append([b"%s %d" % (word.encode(), i) for i in range(count)])
         log.checkpoint()
 
