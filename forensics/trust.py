@@ -20,10 +20,11 @@ from attest.keys.p256 import P256Verifier
 from attest.log.note import COSIGNATURE, NoteKey
 
 from .errors import BadInput, StoreUnavailable, UsageError
-from .keys import put_new
+from .forks import FOLDER, Forks
+from .keys import Keys, put_new
 
 if TYPE_CHECKING:
-    from .keys import Keys
+    from .settings import Settings
 
 KEY_LIMIT = 64 << 10
 
@@ -37,21 +38,26 @@ class Trusted:
         witnesses: Keys of witnesses.
         accounts: Keys that speak with authority in statements.
         bundles: Keys of model-signing bundles.
+        forks: Evidence against logs; a key with two histories counts for nothing, whoever gave it.
     """
 
     logs: tuple[NoteKey, ...] = ()
     witnesses: tuple[NoteKey, ...] = ()
     accounts: tuple[Verifier, ...] = ()
     bundles: tuple[P256Verifier, ...] = ()
+    forks: Forks | None = None
 
     def log(self, name: str) -> NoteKey:
         """The key of the log of this name.
 
         Raises:
             InvalidSignature: None is trusted.
+            BadInput: This home holds evidence that it signed two histories.
         """
         for key in self.logs:
             if key.name == name:
+                if self.forks is not None:
+                    self.forks.check(key)
                 return key
         raise InvalidSignature(
             "the log's key is not trusted here",
@@ -62,8 +68,9 @@ class Trusted:
 
     @property
     def authorities(self) -> tuple[Verifier, ...]:
-        """Everybody who may speak with authority: accounts, and services by their logs' keys."""
-        return self.accounts + tuple(Ed25519Verifier(key.public) for key in self.logs)
+        """Everybody who may speak with authority: accounts, and services by their logs' keys unless they forked."""
+        good = (key for key in self.logs if self.forks is None or not self.forks.against(key))
+        return self.accounts + tuple(Ed25519Verifier(key.public) for key in good)
 
 
 class Pins:
@@ -72,10 +79,16 @@ class Pins:
     Args:
         folder: Where they are.
         keys: The home's own keys, whose public half counts too.
+        forks: Evidence against logs.
     """
 
-    def __init__(self, folder: Path, keys: Keys | None = None) -> None:
-        self._folder, self._keys = folder, keys
+    def __init__(self, folder: Path, keys: Keys | None = None, forks: Forks | None = None) -> None:
+        self._folder, self._keys, self._forks = folder, keys, forks
+
+    @classmethod
+    def of(cls, settings: Settings) -> Pins:
+        """Those of the home that the settings name."""
+        return cls(settings.home / "trust", Keys.of(settings), Forks(settings.home / FOLDER))
 
     def all(self) -> tuple[NoteKey, ...]:
         """Every pinned key, and this home's own.
@@ -92,8 +105,10 @@ class Pins:
         """Pin a key; whether it is new.
 
         Raises:
-            BadInput: Another key is pinned under this name.
+            BadInput: Another key is pinned under this name, or this one signed two histories.
         """
+        if self._forks is not None:
+            self._forks.check(key)
         for known in self.all():
             if known.name == key.name:
                 if known != key:
@@ -123,6 +138,7 @@ class Pins:
             witnesses=tuple(key for key in found if isinstance(key, NoteKey) and key.kind == COSIGNATURE),
             accounts=tuple(key for key in found if isinstance(key, Ed25519Verifier)),
             bundles=tuple(key for key in found if isinstance(key, P256Verifier)),
+            forks=self._forks,
         )
 
 

@@ -94,10 +94,15 @@ def _anchor(walk: Walk) -> str:
 
 
 def _steps(walk: Walk) -> str:
-    said = []
+    said: list[str] = []
+    leaves: set[bytes] = set()
     for number, text in enumerate(walk.epoch.steps):
         where = f"step {number}"
-        found = walk.spoken(verify_receipt(text.encode(), log=walk.key).leaf, EpochStep, where).predicate
+        leaf = verify_receipt(text.encode(), log=walk.key).leaf
+        if leaf in leaves:
+            raise SeedError("one step is given twice", where=where, expected="every statement once")
+        leaves.add(leaf)
+        found = walk.spoken(leaf, EpochStep, where).predicate
         if found.statement != walk.statement.digest:
             raise SeedError("a step of another epoch", where=where)
         if str(found.step) in said:

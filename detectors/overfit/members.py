@@ -83,6 +83,8 @@ def _p(look: Components, miner: int, process: Process | None) -> float:
 
 
 def _environments(look: Components, miner: int) -> dict[str, tuple[float, float, float]]:
+    if not look.names:
+        return {}  # nothing was measured on both sides anywhere
     tests = look.tests[1:] or look.tests
     return {
         name: (float(t.lift[miner]), float(t.scale[miner]), float(t.p[miner]))

@@ -5,10 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from urllib.parse import quote
 
-from starlette.requests import Request
+from starlette.requests import ClientDisconnect, Request
 
 from .auth import Caller, authenticate
 from .idempotency import HEADER
+from .problems import Problem
 from .services import Services
 
 
@@ -41,8 +42,16 @@ class Raw:
 
 
 async def raw(request: Request) -> Raw:
-    """Dependency: the request with its whole body, whose size was limited on the way."""
+    """Dependency: the request with its whole body, whose size was limited on the way.
+
+    Raises:
+        Problem: The client went away in the middle of it; nobody reads the answer, and it is no fault of ours to log.
+    """
     path = request.scope.get("raw_path") or quote(request.scope["path"]).encode()
     query = request.scope.get("query_string", b"")
     target = path.decode("latin-1") + (f"?{query.decode('latin-1')}" if query else "")
-    return Raw(request.method, target, dict(request.headers.items()), await request.body())
+    try:
+        body = await request.body()
+    except ClientDisconnect:
+        raise Problem(400, "body_incomplete", "the connection closed before the whole body was there") from None
+    return Raw(request.method, target, dict(request.headers.items()), body)

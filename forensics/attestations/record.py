@@ -103,6 +103,18 @@ def envelope_of(leaf: bytes, statement: bytes | None, *, where: str) -> Envelope
     return dsse.read(statement, where=where)
 
 
+def digest_of_leaf(leaf: bytes) -> str:
+    """Digest of the statement that a leaf is, or names.
+
+    Raises:
+        MalformedInput: It is neither.
+    """
+    members = canonical.read_object(leaf, where="leaf")
+    if members.get("schema") != LOGGED_SCHEMA:
+        return dsse.from_object(members, where="leaf").digest
+    return str(members.get("payload"))
+
+
 def statement_json(envelope: Envelope) -> Any:
     """The statement as JSON for showing."""
     return json.loads(envelope.payload)

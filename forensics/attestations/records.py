@@ -44,9 +44,10 @@ class Records:
         )
         return self._list(query if netuid is None else query.where(AttestationRow.netuid == netuid))
 
-    def of_kind(self, kind: str, *, genesis: str) -> list[Record]:
-        """All statements of one predicate type on this chain, in the order received."""
-        return self._list(select(AttestationRow).where(AttestationRow.kind == kind, AttestationRow.genesis == genesis))
+    def of_kind(self, kind: str, *, genesis: str, netuid: int) -> list[Record]:
+        """All statements of one predicate type on this subnet, in the order received."""
+        here = (AttestationRow.genesis == genesis, AttestationRow.netuid == netuid)
+        return self._list(select(AttestationRow).where(AttestationRow.kind == kind, *here))
 
     def version(self, kind: str) -> int:
         """Grows with every statement of that type that is added."""

@@ -90,7 +90,7 @@ class Attestations:
         self._engine, self._blobs, self._log, self._registry = engine, blobs, log, registry
         self.genesis, self.netuid = genesis, netuid
         self._swaps = swaps
-        self._history: tuple[tuple[int, int], KeyHistory] | None = None
+        self._histories: dict[int, tuple[tuple[int, int], KeyHistory]] = {}
         self._records = Records(engine, clock=clock)
         self.anchors = Anchors(engine, genesis=genesis, clock=clock)
         self.lineages = Lineages(engine, relations=relations, bound=self._bound, clock=clock)
@@ -147,32 +147,35 @@ class Attestations:
         return self.anchors.binding(record.log_index)
 
     def standings(self, root: str, *, netuid: int | None = None) -> Standings:
-        """Who was first with this content."""
+        """Who was first with this content, on one subnet or, for want of one, on all of the chain."""
+        here = netuid if netuid is not None else self.netuid
         return standings(
-            self._records.claims(root, genesis=self.genesis, netuid=netuid if netuid is not None else self.netuid),
+            self._records.claims(root, genesis=self.genesis, netuid=here),
             self._submissions(root),
             root=root,
             genesis=self.genesis,
             bind=self.anchors.binding,
             find=self._records.find,
-            history=self.history(),
+            history=self.history,
+            netuid=here,
         )
 
     def claims(self, root: str) -> list[Record]:
         """Ownership claims of this content, in the order received."""
         return self._records.claims(root, genesis=self.genesis, netuid=self.netuid)
 
-    def history(self) -> KeyHistory:
-        """Hand-overs between keys that count by now; worked out again only when there is something new."""
+    def history(self, netuid: int) -> KeyHistory:
+        """Hand-overs between keys that count on a subnet by now; worked out again only when there is something new."""
         version = (self._records.version(ROTATION), self.anchors.version())
-        if self._history is None or self._history[0] != version:
-            self._history = (version, self._worked_out())
-        return self._history[1]
+        known = self._histories.get(netuid)
+        if known is None or known[0] != version:
+            known = self._histories[netuid] = (version, self._worked_out(netuid))
+        return known[1]
 
-    def _worked_out(self) -> KeyHistory:
+    def _worked_out(self, netuid: int) -> KeyHistory:
         steps = []
-        for record in self._records.of_kind(ROTATION, genesis=self.genesis):
-            rotation = check(self.envelope(record), KeyRotation, expected=Expected(self.genesis, None))
+        for record in self._records.of_kind(ROTATION, genesis=self.genesis, netuid=netuid):
+            rotation = check(self.envelope(record), KeyRotation, expected=Expected(self.genesis, netuid))
             binding = self.anchors.binding(record.log_index)
             try:
                 steps.append(hand_over(rotation, anchor=binding.position if binding else None, swaps=self._swaps))

@@ -56,9 +56,12 @@ def standings(
     genesis: str,
     bind: Bind,
     find: Find,
-    history: KeyHistory,
+    history: Callable[[int], KeyHistory],
+    netuid: int | None,
 ) -> Standings:
     """Rank claims of one content on one chain.
+
+    A hand-over counts on the subnet it was signed for: every claim is judged by the hand-overs of its own.
 
     Args:
         records: Ownership claims of this content, open or opened.
@@ -67,9 +70,13 @@ def standings(
         genesis: Chain.
         bind: Anchors.
         find: Finds the seal that a claim opens.
-        history: Hand-overs between keys.
+        history: Hand-overs between keys on a subnet.
+        netuid: The subnet all claims are of, whose hand-overs tell who is one owner; None when they are of several.
     """
-    claims = [_attested(record, root, bind, find) for record in records if record.form != Form.SEALED]
+    open_ones = [record for record in records if record.form != Form.SEALED]
+    subnets = {record.digest: record.netuid for record in open_ones}
+    here = KeyHistory() if netuid is None else history(netuid)
+    claims = [_attested(record, root, bind, find) for record in open_ones]
     claims = [_with_commitments(claim, submissions) for claim in claims]
     spoken_for = {claim.hotkey.address for claim in claims}
     claims += [
@@ -79,9 +86,13 @@ def standings(
         and (hotkey := _hotkey(s)) is not None
         and (binding := _commitment(s)) is not None
     ]
-    good = [claim for claim in claims if not _rotated(claim, history)]
+
+    def of(claim: Claim) -> KeyHistory:
+        return history(subnets[claim.digest]) if claim.digest in subnets else here
+
+    good = [claim for claim in claims if not _rotated(claim, of(claim))]
     rotated = tuple(claim.digest for claim in claims if claim not in good)
-    return Standings(rank(good, owner=history.origin), rotated)
+    return Standings(rank(good, owner=here.origin), rotated)
 
 
 def _attested(record: Record, root: str, bind: Bind, find: Find) -> Claim:

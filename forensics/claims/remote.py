@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from attest.log.note import NoteKey
 
+from .. import fields
 from ..errors import BadInput, Unavailable, UsageError
 from ..text import without_userinfo
 
@@ -58,10 +59,13 @@ class Remote:
     def identity(self) -> Identity:
         """Who this is, by its own word: pin the key, or compare it with one you got elsewhere."""
         found = self._json("GET", "/v1/service")
-        try:
-            return Identity(found["hotkey"], NoteKey.parse(found["log_key"]), found["genesis"], found["netuid"])
-        except (KeyError, TypeError) as error:
-            raise BadInput("not a service of this kind", where=self._shown, got=repr(error)) from None
+        where = self._shown + "/v1/service"
+        return Identity(
+            fields.text(found, "hotkey", where=where),
+            NoteKey.parse(fields.text(found, "log_key", where=where)),
+            fields.text(found, "genesis", where=where),
+            fields.maybe_integer(found, "netuid", where=where),
+        )
 
     def submit(self, statement: bytes, *, pair: Any, receiver: str) -> dict[str, Any]:
         """Hand in a statement with a signed request.
@@ -94,9 +98,10 @@ class Remote:
         """The proof that the tree at ``old`` leaves is a prefix of that at ``new``."""
         found = self._json("GET", f"/v1/log/proof?old={old}&new={new}")
         try:
-            return [base64.b64decode(node, validate=True) for node in found["path"]]
-        except (KeyError, TypeError, binascii.Error, ValueError) as error:
-            raise BadInput("not a proof", where=self._shown, got=repr(error)) from None
+            nodes = fields.texts(found, "path", where=self._shown)
+            return [base64.b64decode(node, validate=True) for node in nodes]
+        except (binascii.Error, ValueError) as error:
+            raise BadInput("not a proof", where=self._shown, got=repr(error), expected="hashes in base64") from None
 
     def tile(self, path: str) -> bytes:
         """A tile of the log, ``tile/...``."""
@@ -108,7 +113,7 @@ class Remote:
         raw = self._fetch(method, path, body=body, headers=headers)
         try:
             found = json.loads(raw)
-        except ValueError:
+        except (ValueError, RecursionError):
             raise BadInput("the service did not answer with JSON", where=self._shown + path) from None
         if not isinstance(found, dict):
             raise BadInput("the service answered with something else", where=self._shown + path)
@@ -166,7 +171,7 @@ def _refusal(status: int, data: bytes, where: str) -> BadInput | Unavailable:
         document = json.loads(data)
         detail = f"{document['code']}: {document['detail']}"
         more = {name: str(document.get(name, ""))[:300] for name in ("got", "expected", "remedy")}
-    except (ValueError, KeyError, TypeError):
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
         detail, more = f"HTTP status {status}", {}
     kind = Unavailable if status in (408, 429) or status >= 500 else BadInput
     return kind(f"the service refused: {detail[:500]}", where=where, **more)

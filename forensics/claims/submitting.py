@@ -13,6 +13,7 @@ from attest.errors import ContextMismatch
 from attest.log import verify_receipt
 from attest.log.proof import ProvenLeaf
 
+from .. import fields
 from ..attestations.record import LOGGED_SCHEMA, leaf_of
 from ..errors import BadInput
 from ..trust import Pins
@@ -63,7 +64,7 @@ def submit(remote: Remote, envelope: Envelope, *, pair: Any, pins: Pins, genesis
         )
     pinned = pins.pin(identity.log_key)
     answer = remote.submit(envelope.to_json(), pair=pair, receiver=identity.hotkey)
-    receipt = str(answer.get("receipt", "")).encode()
+    receipt = fields.text(answer, "receipt", where="answer").encode()
     proven = verify_receipt(receipt, log=identity.log_key)
     return Submitted(_logged(remote, envelope, proven), receipt, answer, identity, pinned)
 
@@ -74,8 +75,7 @@ def _logged(remote: Remote, envelope: Envelope, proven: ProvenLeaf) -> Envelope:
         return envelope
     members = canonical.read_object(proven.leaf, where="receipt")
     if members.get("schema") == LOGGED_SCHEMA:
-        found: Any = remote.attestation(envelope.digest)["envelope"]
-        logged = dsse.from_object(found, where="logged statement")
+        logged = dsse.from_object(_envelope(remote.attestation(envelope.digest)), where="logged statement")
     else:
         logged = dsse.from_object(members, where="receipt")
     if logged.payload != envelope.payload or leaf_of(logged) != proven.leaf:
@@ -83,6 +83,13 @@ def _logged(remote: Remote, envelope: Envelope, proven: ProvenLeaf) -> Envelope:
             "the receipt is for another statement", where="receipt", got=logged.digest, expected=envelope.digest
         )
     return logged
+
+
+def _envelope(answer: dict[str, Any]) -> dict[str, Any]:
+    found = answer.get("envelope")
+    if not isinstance(found, dict):
+        raise BadInput("no envelope in the answer", where="envelope", got=fields.shown(found), expected="an object")
+    return found
 
 
 def unsigned_json(payload: bytes) -> bytes:

@@ -111,10 +111,9 @@ def hand_in(settings: Settings, url: str, envelope: Envelope, file: Path, *, pai
     from ..claims.remote import Remote
     from ..claims.shelf import receipt_of
     from ..claims.submitting import submit
-    from ..keys import Keys
     from ..trust import Pins
 
-    pins = Pins(settings.home / "trust", Keys.of(settings))
+    pins = Pins.of(settings)
     context = parse(envelope.payload).context
     done = submit(Remote(url), envelope, pair=pair, pins=pins, genesis=context.genesis, netuid=context.netuid)
     if done.pinned:

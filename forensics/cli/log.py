@@ -2,22 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from ..errors import Exit, UsageError
+from .. import fields
+from ..errors import BadInput, Exit, UsageError
 from ..text import printable
 from .console import emit, say
 from .home import Home
 from .output import write_file
 
 if TYPE_CHECKING:
-    from attest.log.note import SignedCheckpoint
+    from attest.log.note import Checkpoint, SignedCheckpoint
+    from attest.log.proof import ProvenLeaf
 
+    from ..forks import Case
     from ..trust import Pins, Trusted
 
 app = typer.Typer(help="The transparency log.", no_args_is_help=True, rich_markup_mode=None)
@@ -26,7 +30,8 @@ Trust = Annotated[
     list[str] | None, typer.Option(help="A key that counts, name+id+base64 or a file with one; may be repeated.")
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON document.")]
-EVIDENCE = "evidence"
+AUDITED = "audited"
+_DECIMAL = re.compile(r"[0-9]{1,18}")
 
 
 @dataclass(frozen=True)
@@ -96,10 +101,12 @@ def prove(
     from attest.log import verify_receipt
 
     source = _source(Home(context.obj), url, trust)
-    index = int(entry) if entry.isdigit() and len(entry) < 19 else source.number(entry)
+    by_number = _DECIMAL.fullmatch(entry) is not None
+    index = int(entry) if by_number else source.number(entry)
     receipt = source.receipt(index)
     name = _opened(source.checkpoint(), source).checkpoint.origin
     proven = verify_receipt(receipt, log=source.trusted.log(name))
+    _check_entry(proven, index, digest=None if by_number else entry)
     if out is not None:
         write_file(out, receipt, option="--out")
     if json:
@@ -123,22 +130,13 @@ def consistency(
 
     When it did not, both checkpoints are kept as evidence, and this home's own log signs nothing more. Exits 3 then.
     """
-    from attest.log.errors import LogTampered
-
     from ..claims import shelf
-    from ..verifying.audits import compare
 
     home = Home(context.obj)
     source = _source(home, url, trust)
     notes = [_note(shelf.read(old)), _note(shelf.read(new)) if new is not None else source.checkpoint()]
     first, second = (_opened(note, source).checkpoint for note in notes)
-    try:
-        compare(first, second, source.consistency)
-    except LogTampered:
-        say(f"note: both checkpoints are kept in {_keep_evidence(home, notes)}")
-        if url is None:
-            _freeze(home, notes)
-        raise
+    _compare(home, source, notes, newest=new is None, own=url is None)
     sizes = sorted((first.size, second.size))
     document = {"log": first.origin, "consistent": True, "old": sizes[0], "new": sizes[1]}
     if json:
@@ -154,12 +152,12 @@ def audit(context: typer.Context, url: Url = None, trust: Trust = None, json: Js
 
     This home's own log is audited down to every stored tile and checkpoint, a service's from its public tiles.
     """
-    source = _source(Home(context.obj), url, trust)  # opening this home's own log audits it
-    tree = _opened(source.checkpoint(), source).checkpoint
+    home = Home(context.obj)
+    source = _source(home, url, trust)  # opening this home's own log audits it
+    note = source.checkpoint()
+    tree = _opened(note, source).checkpoint
     if url is not None:
-        from ..verifying.audits import audit as from_tiles
-
-        from_tiles(tree, source.tile)
+        _audit_tiles(home, source, note, tree)
     document = {"log": tree.origin, "size": tree.size, "root": tree.root.hex(), "audited": True}
     if json:
         emit(document)
@@ -168,11 +166,38 @@ def audit(context: typer.Context, url: Url = None, trust: Trust = None, json: Js
     return Exit.CLEAN
 
 
+def _audit_tiles(home: Home, source: _Source, note: bytes, tree: Checkpoint) -> None:
+    """Audit a service's log from its tiles, and against the newest checkpoint that passed here before."""
+    from tempfile import TemporaryDirectory
+
+    from attest.errors import AttestError
+
+    from ..forks import Case
+    from ..verifying.audits import audit as from_tiles
+
+    last = home.settings.home / AUDITED / f"{source.trusted.log(tree.origin).public.hex()}.checkpoint"
+    if last.is_file():
+        _compare(home, source, [last.read_bytes(), note], newest=True, own=False)
+    with TemporaryDirectory() as spool:  # a log may be larger than memory
+
+        def fetch(path: str) -> bytes:
+            data = source.tile(path)
+            (Path(spool) / path.replace("/", "_")).write_bytes(data)
+            return data
+
+        try:
+            from_tiles(tree, fetch)
+        except (BadInput, AttestError):
+            _keep(home, source, Case.TAMPERED, [note], ((f.name, f.read_bytes()) for f in Path(spool).iterdir()))
+            raise
+    last.parent.mkdir(parents=True, exist_ok=True)
+    write_file(last, note, option="audited")
+
+
 def _source(home: Home, url: str | None, trust: list[str] | None) -> _Source:
-    from ..keys import Keys
     from ..trust import Pins
 
-    pins = Pins(home.settings.home / "trust", Keys.of(home.settings))
+    pins = Pins.of(home.settings)
     return _own(home, pins, trust) if url is None else _remote(pins, url, trust)
 
 
@@ -212,9 +237,22 @@ def _remote(pins: Pins, url: str, trust: list[str] | None) -> _Source:
         receipt=remote.receipt,
         consistency=remote.consistency,
         tile=remote.tile,
-        number=lambda digest: int(remote.attestation(digest)["log_index"]),
+        number=lambda digest: fields.integer(remote.attestation(digest), "log_index", where=url),
         trusted=pins.trusted(trust or ()),
     )
+
+
+def _check_entry(proven: ProvenLeaf, index: int, *, digest: str | None) -> None:
+    """What was proven must be what was asked for: a good receipt of another entry proves nothing about this one."""
+    if proven.index != index:
+        raise BadInput("the receipt is for another entry", where="receipt", got=proven.index, expected=index)
+    if digest is None:
+        return
+    from ..attestations.record import digest_of_leaf
+
+    found = digest_of_leaf(proven.leaf)
+    if found != digest:
+        raise BadInput("the receipt is for another statement", where="receipt", got=found, expected=digest)
 
 
 def _opened(note: bytes, source: _Source) -> SignedCheckpoint:
@@ -231,14 +269,62 @@ def _note(data: bytes) -> bytes:
     return parse_receipt(data).checkpoint if data.startswith(HEADER.encode()) else data
 
 
-def _keep_evidence(home: Home, notes: list[bytes]) -> Path:
-    from hashlib import sha256
+def _compare(home: Home, source: _Source, notes: list[bytes], *, newest: bool, own: bool) -> None:
+    """Check that the second checkpoint continues the first, and keep both when it does not.
 
-    folder = home.settings.home / EVIDENCE
-    folder.mkdir(parents=True, exist_ok=True)
-    for note in notes:
-        write_file(folder / f"{sha256(note).hexdigest()[:32]}.checkpoint", note, option="evidence")
-    return folder
+    Args:
+        home: Where evidence is kept.
+        source: The log.
+        notes: The two signed checkpoints, opened before.
+        newest: Whether the second is what the log shows as its newest, which cannot be the smaller one.
+        own: Whether it is this home's own log.
+    """
+    from attest.errors import AttestError
+    from attest.log.errors import LogTampered
+
+    from ..forks import Case
+    from ..verifying.audits import compare
+
+    first, second = (_opened(note, source).checkpoint for note in notes)
+    try:
+        if newest and first.origin == second.origin and second.size < first.size:
+            raise _shrunken(first, second)
+        compare(first, second, source.consistency)
+    except (BadInput, AttestError) as error:
+        if first.origin != second.origin:
+            raise
+        case = Case.FORK if isinstance(error, LogTampered) else Case.UNPROVEN
+        case = Case.SMALLER if isinstance(error, _Shrunken) else case
+        _keep(home, source, case, notes)
+        if own:
+            _freeze(home, notes)
+        raise
+
+
+class _Shrunken(BadInput):
+    """A log that shows fewer entries than it had signed before."""
+
+
+def _shrunken(old: Checkpoint, new: Checkpoint) -> _Shrunken:
+    return _Shrunken(
+        "the log's newest checkpoint is smaller than the one kept: entries it had signed are gone",
+        where=old.origin,
+        got=f"{new.size} leaves {new.root.hex()}",
+        expected=f"at least {old.size} leaves, continuing {old.root.hex()}",
+        remedy="Keep both, and ask again: a log never shrinks. It shows an old state, or it was rewritten.",
+    )
+
+
+def _keep(
+    home: Home, source: _Source, case: Case, notes: list[bytes], served: Iterable[tuple[str, bytes]] = ()
+) -> None:
+    """Keep signed checkpoints of the log, and what it served, as evidence."""
+    from ..forks import FOLDER, Forks
+
+    key = source.trusted.log(_opened(notes[-1], source).checkpoint.origin)
+    folder = Forks(home.settings.home / FOLDER).keep(case, key, notes, served)
+    what = "both checkpoints are kept" if len(notes) > 1 else "the checkpoint and what was served are kept"
+    say(f"note: {what} in {folder}")
 
 
 def _freeze(home: Home, notes: list[bytes]) -> None:

@@ -196,7 +196,9 @@ def verify(
     )
     if log is not None:
         from ..claims.remote import Remote
+        from ..forks import FOLDER, Forks
 
+        Forks(Home(context.obj).settings.home / FOLDER).check(checked.key)
         remote = Remote(log)
         checked = verifying.watched(checked, remote.checkpoint(), remote.tile)
     document = verifying.document(checked, items=items)

@@ -59,13 +59,12 @@ def verify(
     Exits 3 when anything in it does not hold. Keys that count are this home's pinned ones and those given.
     """
     from ..claims import shelf
-    from ..keys import Keys
     from ..trust import Pins
     from ..verifying.kinds import Kind, kind_of
 
     data = shelf.read(file)
     home = Home(context.obj)
-    trusted = Pins(home.settings.home / "trust", Keys.of(home.settings)).trusted(trust or ())
+    trusted = Pins.of(home.settings).trusted(trust or ())
     kind = kind_of(data, where=str(file))
     if spot_check and kind is not Kind.BUNDLE:
         raise UsageError("only a model-signing bundle lists what could be sampled", where="--spot-check", got=str(kind))

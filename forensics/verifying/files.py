@@ -6,8 +6,9 @@ import os
 from collections.abc import Callable
 from hashlib import sha256
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
+from attest.canonical import Json
 from attest.checking import Expected
 from attest.claims import check_ownership
 from attest.errors import BundleError, ContentMismatch
@@ -17,6 +18,7 @@ from attest.modelsigning.bundle import key_hint
 from attest.statement import OMS_ROOT
 
 from ..errors import UsageError
+from ..fields import shown
 from .kinds import Kind
 from .report import Report
 
@@ -115,12 +117,11 @@ def key_of(data: bytes, given: tuple[P256Verifier, ...], beside: bytes | None) -
 
     Raises:
         UsageError: No key at all.
-        BundleError: None of the keys is the one the bundle names.
+        BundleError: None of the keys is the one the bundle names, or it names none.
     """
     from attest import canonical
 
-    material: Any = canonical.read_object(data, where="bundle").get("verificationMaterial")
-    hint = material.get("publicKey", {}).get("hint") if isinstance(material, dict) else None
+    hint = _hint(canonical.read_object(data, where="bundle"))
     keys = [(key, True) for key in given] + ([(P256Verifier.from_pem(beside), False)] if beside is not None else [])
     if not keys:
         raise UsageError("no key to verify the bundle with", where="--trust", expected="a PEM file with a P-256 key")
@@ -128,6 +129,20 @@ def key_of(data: bytes, given: tuple[P256Verifier, ...], beside: bytes | None) -
         if key_hint(key) == hint:
             return key, was_given
     raise BundleError("made for another key", where="bundle", got=hint, expected=key_hint(keys[0][0]), code="wrong_key")
+
+
+def _hint(bundle: dict[str, Json]) -> str:
+    """The hint by which a bundle names its key."""
+    found: Json = bundle
+    path = "bundle"
+    for name in ("verificationMaterial", "publicKey"):
+        found, path = found[name] if isinstance(found, dict) and name in found else None, f"{path}.{name}"
+        if not isinstance(found, dict):
+            raise BundleError("not a model-signing bundle", where=path, got=shown(found), expected="an object")
+    hint = found.get("hint") if isinstance(found, dict) else None
+    if not isinstance(hint, str):
+        raise BundleError("names no key", where=f"{path}.hint", got=shown(hint), expected="text")
+    return hint
 
 
 def verify_evidence(data: bytes, *, where: str) -> Report:

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
+from pathlib import Path as FilePath
 from tempfile import NamedTemporaryFile
 from typing import Annotated, Any, Final
 
-from fastapi import APIRouter, Depends, Query
+from fastapi import APIRouter, Depends, Path, Query
 from starlette.responses import Response
 
 from attest import canonical
@@ -40,6 +40,10 @@ Netuid = Annotated[int | None, Query(ge=0, le=0xFFFF, description="Subnet; the o
 Competition = Annotated[str, Query(max_length=512, description="Competition on that subnet.")]
 
 
+MAX_EPOCH: Final = (1 << 53) - 1
+Number = Annotated[int, Path(ge=0, le=MAX_EPOCH, description="Number of the epoch.")]
+
+
 def router(services: Services) -> APIRouter:
     """The routes."""
     routes = APIRouter(prefix="/v1/epochs", tags=["epochs"])
@@ -60,13 +64,13 @@ def router(services: Services) -> APIRouter:
         return document(chosen)
 
     @routes.get("/{number}", summary="The public file of an epoch: what `forensics seeds verify` takes")
-    def show(number: int, netuid: Netuid = None, competition: Competition = DEFAULT_COMPETITION) -> Response:
+    def show(number: Number, netuid: Netuid = None, competition: Competition = DEFAULT_COMPETITION) -> Response:
         with _known():
             return Response(epoch_file(shelf_of(netuid, competition), number).encode(), media_type=JSON, headers=NEVER)
 
     @routes.get("/{number}/seeds", summary="Items of an epoch: a validator's own while hidden, everything after")
     def seeds(
-        number: int,
+        number: Number,
         request: Annotated[Raw, Depends(raw)],
         netuid: Netuid = None,
         competition: Competition = DEFAULT_COMPETITION,
@@ -82,7 +86,7 @@ def router(services: Services) -> APIRouter:
 
     @routes.post("/{number}/results", status_code=201, summary="A validator's per-item results, CSV or Parquet")
     def results(
-        number: int,
+        number: Number,
         request: Annotated[Raw, Depends(raw)],
         netuid: Netuid = None,
         competition: Competition = DEFAULT_COMPETITION,
@@ -133,9 +137,9 @@ def _table(body: bytes, number: int) -> Results:
         file.write(body)
         file.flush()
         try:
-            return from_rows(_of_epoch(ResultsFile(Path(file.name)).rows(), number))
+            return from_rows(_of_epoch(ResultsFile(FilePath(file.name)).rows(), number))
         except MalformedFacts as error:
-            raise in_file(error, Path("body")) from None
+            raise in_file(error, FilePath("body")) from None
         except BadInput as error:
             where = error.where.replace(file.name, "body")  # nobody outside needs to know our folders
             raise BadInput(error.what, where=where, got=error.got, expected=error.expected) from None

@@ -143,6 +143,12 @@ def test_an_epoch_that_was_opened_twice_is_a_fault():
     assert looked_at(twice).wrong.code == "said_twice"
 
 
+def test_one_statement_given_twice_blames_nobody():
+    doubled = changed(steps=(*HONEST.steps, HONEST.steps[0]))
+    report = looked_at(doubled)
+    assert (report.wrong.name, report.wrong.outcome, report.faults) == ("steps", Outcome.BROKEN, ())
+
+
 def state_of(epoch: EpochFile) -> str:
     """Digest of the commitment's statement in a file."""
     leaf = parse_receipt(epoch.commitment.encode()).leaf

@@ -169,3 +169,10 @@ def test_a_level_out_of_range_is_refused(level):
     results, _ = field(0)
     with pytest.raises(MalformedFacts, match="level"):
         decide(results, level=level)
+
+
+@pytest.mark.parametrize("exposed", [True, False])
+def test_a_table_with_one_side_alone_decides_nothing(exposed):
+    report = decide(from_rows([Row(7, "ada", "sat", "1", exposed, 1.0)]))
+    assert names(report) == set()
+    assert [m.status for m in report.miners] == [Status.INCONCLUSIVE]

@@ -103,7 +103,8 @@ def test_unknown_epochs_and_subnets(door):
     for path in (f"/v1/epochs/9?{WHERE}", f"/v1/epochs/9/seeds?{WHERE}", "/v1/epochs/current?netuid=9"):
         answer = client.get(path)
         assert (answer.status_code, answer.json()["code"]) == (404, "epoch_unknown")
-    assert client.get("/v1/epochs/x").status_code == 422
+    for number in ("x", "-1", "9" * 30):
+        assert client.get(f"/v1/epochs/{number}?{WHERE}").status_code == 422
 
 
 RESULTS = f"/v1/epochs/0/results?{WHERE}"

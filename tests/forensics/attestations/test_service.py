@@ -29,7 +29,19 @@ from forensics.attestations.record import leaf_of
 from forensics.attestations.relations import Measured
 from forensics.place import Place
 from tests.attest import material
-from tests.forensics.attesting import GENESIS, PLACE, anchor, claim_of, context, digest, hotkey, pair, signed, signer
+from tests.forensics.attesting import (
+    GENESIS,
+    NETUID,
+    PLACE,
+    anchor,
+    claim_of,
+    context,
+    digest,
+    hotkey,
+    pair,
+    signed,
+    signer,
+)
 
 ADA, BOB, EVE = pair("ada"), pair("bob", crypto_type=0), pair("eve")
 
@@ -211,7 +223,30 @@ def test_a_rotation_needs_both_keys_or_a_swap_the_chain_shows(services, service)
     )
     receive(service, signed(state(lost), signer(EVE)))  # it is on record, and the chain shows no such swap
     anchor(services, 100)
-    assert service.history().heir(hotkey(ADA)) == hotkey(ADA)
+    assert service.history(NETUID).heir(hotkey(ADA)) == hotkey(ADA)
+
+
+def test_a_rotation_counts_on_the_subnet_it_was_signed_for_alone(services, service):
+    other = Place(GENESIS, NETUID + 1, "demo")
+    service.netuid = None  # a service for any subnet
+    rotation = KeyRotation(
+        context=context(ADA, place=other),
+        predecessor=Account(scheme="sr25519", hotkey=hotkey(ADA).address),
+        successor=Account(scheme="ed25519", hotkey=hotkey(BOB).address),
+        why=Why.PLANNED,
+        evidence=None,
+        note="",
+    )
+    receive(service, signed(state(rotation), signer(ADA), signer(BOB)))
+    anchor(services, 200)
+    here = receive(service, signed(claim_of(ADA), signer(ADA))).record
+    there = receive(service, signed(claim_of(ADA, place=other), signer(ADA))).record
+    anchor(services, 300)
+    assert service.history(NETUID).heir(hotkey(ADA)) == hotkey(ADA)
+    assert service.history(other.netuid).heir(hotkey(ADA)) == hotkey(BOB)
+    assert service.standings(digest("m"), netuid=NETUID).of(here.digest) == "first"
+    assert service.standings(digest("m"), netuid=other.netuid).of(there.digest) == "key-rotated"
+    assert service.standings(digest("m")).rotated == (there.digest,)
 
 
 def test_a_lineage_to_an_unknown_parent_is_unverifiable(service):

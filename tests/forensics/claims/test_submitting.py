@@ -12,6 +12,7 @@ from attest.lineage import descend
 from forensics.claims.remote import Remote
 from forensics.claims.submitting import read_unsigned, submit, unsigned_json
 from forensics.errors import BadInput, Unavailable, UsageError, document
+from forensics.forks import Case, Forks
 from forensics.trust import Pins
 from tests.attest import material
 from tests.forensics.attesting import GENESIS, claim_of, context, pair, signed, signer
@@ -89,7 +90,7 @@ def test_a_receipt_for_something_else_is_refused(services, tmp_path):
 @pytest.mark.parametrize(
     ("post", "error"),
     [
-        ((201, "{}"), AttestError),
+        ((201, "{}"), BadInput),
         ((201, '{"receipt":"c2sp.org/tlog-proof@v1\\n"}'), AttestError),
         ((201, "[]"), BadInput),
         ((201, "<html>"), BadInput),
@@ -101,6 +102,30 @@ def test_a_receipt_for_something_else_is_refused(services, tmp_path):
 def test_answers_that_prove_nothing_are_refused(services, tmp_path, post, error):
     with pytest.raises(error):
         hand_in(lying(services, post=post), signed(claim_of(ADA), signer(ADA)), Pins(tmp_path))
+
+
+@pytest.mark.parametrize("name", ["hotkey", "log_key", "genesis", "netuid"])
+@pytest.mark.parametrize("value", [[], {}, True, 1.5, -1])
+def test_an_identity_with_a_member_of_another_kind_is_refused(name, value):
+    told = {"hotkey": "5x", "log_key": "x", "genesis": "0x", "netuid": None} | {name: value}
+    transport = httpx2.MockTransport(lambda _: httpx2.Response(200, content=json.dumps(told)))
+    remote = Remote("http://liar", client=httpx2.Client(transport=transport, base_url="http://liar"))
+    with pytest.raises((BadInput, AttestError), match=r"/v1/service|note key"):
+        remote.identity()
+
+
+@pytest.mark.parametrize("path", [None, 0, "", [0], [None], {"a": 1}, ["%"]])
+def test_a_proof_of_another_kind_is_refused(path):
+    transport = httpx2.MockTransport(lambda _: httpx2.Response(200, content=json.dumps({"path": path})))
+    with pytest.raises(BadInput):
+        Remote("http://liar", client=httpx2.Client(transport=transport, base_url="http://liar")).consistency(1, 2)
+
+
+def test_a_log_this_home_holds_a_fork_of_gets_nothing(remote, services, tmp_path):
+    forks = Forks(tmp_path / "evidence")
+    forks.keep(Case.FORK, services.log_key, [b"one", b"two"])
+    with pytest.raises(BadInput, match="two histories"):
+        hand_in(remote, signed(claim_of(ADA), signer(ADA)), Pins(tmp_path / "trust", forks=forks))
 
 
 def test_a_service_that_is_not_there_is_unavailable():

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
 from attest import claims
 from attest.checking import Expected
-from attest.errors import AttestError, ContentMismatch, InvalidSignature, UnsupportedInput
+from attest.errors import AttestError, BundleError, ContentMismatch, InvalidSignature, UnsupportedInput
 from attest.lineage import descend
 from attest.log.note import COSIGNATURE, NoteKey, cosign, parse_note
 from attest.modelsigning import hash_folder, sign
@@ -49,6 +51,14 @@ def test_what_speaks_with_authority_needs_a_trusted_key(name):
     for trusted in (Trusted(), Trusted(accounts=(material.COLD.verifier,))):
         with pytest.raises(InvalidSignature):
             verify_statement(signed(statement, *signers), Question(ANY, trusted), where=name)
+
+
+@pytest.mark.parametrize("public", [None, 0, "", [], True, {}, {"hint": None}, {"hint": []}])
+def test_a_bundle_that_names_no_key_is_refused(public):
+    data = json.dumps({"verificationMaterial": {"publicKey": public}}).encode()
+    for whole in (data, data.replace(b"publicKey", b"other"), b'{"verificationMaterial":[]}', b"{}"):
+        with pytest.raises(BundleError, match=r"bundle\.verificationMaterial.*got.*expected"):
+            key_of(whole, (material.BUNDLE_KEY.verifier,), None)
 
 
 def test_a_seal_is_said_to_say_nothing_of_the_model():
