@@ -18,12 +18,13 @@ from .home import Home
 
 if TYPE_CHECKING:
     from attest.checking import Expected
-    from attest.lineage import Tensors
+    from attest.envelope import Envelope
 
     from ..claims.measure import Measured
     from ..settings import Settings
     from ..trust import Trusted
     from ..verifying.report import Report
+    from ..verifying.statements import Question
 
 
 def verify(
@@ -39,6 +40,9 @@ def verify(
     ] = None,
     statement: Annotated[
         Path | None, typer.Option(help="A receipt's statement, when too long for the log; a bundle's ownership claim.")
+    ] = None,
+    seal: Annotated[
+        Path | None, typer.Option(help="The sealed claim that this one opens: its statement or receipt.")
     ] = None,
     bundle: Annotated[
         Path | None,
@@ -61,6 +65,7 @@ def verify(
     from ..claims import shelf
     from ..trust import Pins
     from ..verifying.kinds import Kind, kind_of
+    from ..verifying.statements import Question
 
     data = shelf.read(file)
     home = Home(context.obj)
@@ -84,7 +89,9 @@ def verify(
         expected = _expected(home.settings, netuid, network, genesis, competition)
         measured = None if model is None else _measured(model, bundle)
         theirs = None if parent is None else tensors(parent, home)
-        report = _statement(data, kind is Kind.RECEIPT, file, trusted, expected, measured, theirs, statement)
+        hidden = None if seal is None else _seal(seal, trusted)
+        question = Question(expected, trusted, measured, theirs, hidden)
+        report = _statement(data, kind is Kind.RECEIPT, file, question, statement)
     emit(report.document()) if json else _print(report)
     return Exit.CLEAN
 
@@ -93,25 +100,28 @@ def _statement(
     data: bytes,
     is_receipt: bool,
     file: Path,
-    trusted: Trusted,
-    expected: Expected,
-    model: Measured | None,
-    parent: Tensors | None,
+    question: Question,
     statement: Path | None,
 ) -> Report:
     from attest import envelope as dsse
 
     from ..claims import shelf
     from ..verifying.logged import verify_logged
-    from ..verifying.statements import Question, verify_statement
+    from ..verifying.statements import verify_statement
 
-    question = Question(expected, trusted, model, parent)
     if is_receipt:
         whole = None if statement is None else shelf.read(statement).strip()
         return verify_logged(data, question, statement=whole, where=str(file))
     report = verify_statement(dsse.read(data, where=str(file)), question, where=str(file))
     report.not_proven.append("that it is in any log: verify its receipt")
     return report
+
+
+def _seal(file: Path, trusted: Trusted) -> Envelope:
+    from ..claims import shelf
+    from ..verifying.logged import statement_of
+
+    return statement_of(shelf.read(file), trusted, where=str(file))
 
 
 def _bundle(

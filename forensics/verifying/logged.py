@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from attest import envelope as dsse
+from attest.envelope import Envelope
 from attest.log.note import SignedCheckpoint, open_checkpoint, parse_checkpoint, parse_note
 from attest.log.proof import parse_receipt, verify_receipt
 
 from ..attestations.record import envelope_of
 from ..trust import Trusted
-from .kinds import Kind
+from .kinds import Kind, kind_of
 from .report import Report
 from .statements import Question, verify_statement
 
@@ -40,6 +42,19 @@ def verify_logged(data: bytes, question: Question, *, statement: bytes | None, w
         f"{tree.digest().hex()}"
     )
     return report
+
+
+def statement_of(data: bytes, trusted: Trusted, *, where: str) -> Envelope:
+    """The statement in a file: itself, or the one that a receipt of a trusted log proves.
+
+    Raises:
+        AttestError: Neither, or the receipt is not good.
+    """
+    if kind_of(data, where=where) is not Kind.RECEIPT:
+        return dsse.read(data, where=where)
+    origin = parse_checkpoint(parse_note(parse_receipt(data).checkpoint).text).origin
+    proven = verify_receipt(data, log=trusted.log(origin), witnesses=trusted.witnesses)
+    return envelope_of(proven.leaf, None, where=where)
 
 
 def verify_checkpoint(data: bytes, trusted: Trusted) -> Report:

@@ -10,7 +10,7 @@ from attest import claims, lineage
 from attest.checking import AUTHORITATIVE, Checked, Expected, check
 from attest.claims import Roots
 from attest.envelope import Envelope
-from attest.errors import ContentMismatch
+from attest.errors import ContentMismatch, MalformedInput
 from attest.lineage import Tensors
 from attest.predicates import (
     Decision,
@@ -45,12 +45,14 @@ class Question:
         trusted: Keys that count.
         model: Measured from the model at hand.
         parent: Tensors of the declared parent at hand.
+        seal: The sealed claim that this one opens.
     """
 
     expected: Expected
     trusted: Trusted
     model: Measured | None = None
     parent: Tensors | None = None
+    seal: Envelope | None = None
 
     @property
     def roots(self) -> Roots | None:
@@ -92,8 +94,10 @@ def _check(envelope: Envelope, kind: type[Predicate], question: Question, where:
 
 def _about(checked: Checked[Predicate], question: Question, report: Report, where: str) -> None:
     said = checked.predicate
+    if question.seal is not None and not (isinstance(said, Ownership) and said.form is Form.OPENING):
+        raise MalformedInput("it opens nothing, so no seal goes with it", where=where, expected="an opening")
     if isinstance(said, Ownership):
-        _about_ownership(checked, said, question, report)
+        _about_ownership(Checked(checked.statement, said, checked.digest, checked.signers), question, report)
     elif isinstance(said, Lineage):
         _about_lineage(checked, said, question, report, where)
     elif isinstance(said, KeyRotation):
@@ -113,19 +117,30 @@ _SAYS: Final[dict[type[Predicate], str]] = {
 }
 
 
-def _about_ownership(checked: Checked[Predicate], said: Ownership, question: Question, report: Report) -> None:
+def _about_ownership(checked: Checked[Ownership], question: Question, report: Report) -> None:
+    said = checked.predicate
     if said.form is Form.SEALED:
         report.not_proven.append("which model it is about: it is sealed until its hotkey opens it")
         return
     root = checked.statement.digest_of(CONTENT_ROOT)
     report.proven.append(f"it claims the model with content root {root}")
     if said.form is Form.OPENING and said.opening is not None:
-        report.not_proven.append(f"that it opens {said.opening.statement}: verify that statement beside it")
+        _about_seal(checked, said.opening.statement, question, report)
     if question.model is None:
         report.not_proven.append("that a model you hold is this one: give it with --model")
     else:
-        _about_files(checked, question.model, report)
+        _about_files(_plain(checked), question.model, report)
     report.not_proven.append("that nobody claimed the same model earlier: ask the service, and its log")
+
+
+def _about_seal(checked: Checked[Ownership], opens: str, question: Question, report: Report) -> None:
+    """Whether root, nonce and hotkey give what was sealed."""
+    if question.seal is None:
+        report.not_proven.append(f"that it opens {opens}: give that statement, or its receipt, with --seal")
+        return
+    sealed = claims.check_ownership(question.seal, expected=question.expected, where="seal")
+    claims.check_opening(checked, sealed)
+    report.proven.append(f"it opens {opens}: the same hotkey sealed this very model there")
 
 
 def _about_files(checked: Checked[Predicate], model: Measured, report: Report) -> None:

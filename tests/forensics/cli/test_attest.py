@@ -232,10 +232,18 @@ def test_a_seal_is_opened_later_and_only_with_its_nonce(run, json_of, url, desk,
     opened = json_of("attest", "open", "model", *who(), "--submit", url)
     assert opened["opens"] == sealed["statement"]
     assert json_of("verify", opened["receipt"], "--model", "model")["verified"]
+    beside = json_of("verify", opened["receipt"], "--seal", sealed["receipt"])
+    assert any("sealed this very model" in sentence for sentence in beside["proven"])
+    assert not any("--seal" in sentence for sentence in beside["not_proven"])
+    assert run("verify", sealed["receipt"], "--seal", sealed["receipt"])[0] == 3
     code, _, err = run("attest", "open", "model", *who("bob"))
     assert (code, "only the hotkey that sealed" in err) == (3, True)
     monkeypatch.setenv("FORENSICS_HOME", "stranger")
     assert run("attest", "open", "model", *who())[0] == 3
+    monkeypatch.setenv("FORENSICS_HOME", str(own_home))
+    other = json_of("attest", "own", "model", *who("bob"), *WHERE, "--sealed", "--out", "other")
+    code, _, err = run("verify", opened["receipt"], "--seal", other["claim"])
+    assert (code, "opens another statement" in err) == (3, True)
 
 
 def test_a_cold_machine_signs_what_a_hot_one_measured_and_hands_in(run, json_of, url, desk, monkeypatch):
