@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import stat
 import threading
 import time
@@ -217,6 +218,26 @@ def test_context_is_checked_where_it_is_given(run, json_of):
     assert run("verify", own["claim"], *WHERE)[0] == 0
     code, out, _ = run("verify", own["claim"], "--netuid", "7", "--json")
     assert (code, json.loads(out)["error"]["code"]) == (3, "context_mismatch")
+
+
+def test_a_vanished_repository_is_unavailable_and_a_changed_one_is_refused(
+    run, json_of, desk, monkeypatch
+):
+    """Re-hashed at evaluation: gone is no change, and only a commit can be asked for (design, Attest, section 4)."""
+    own = json_of("attest", "own", "model", *who(), *WHERE)
+    repo, commit = desk / "hub" / "models--ada--model" / "snapshots", "a" * 40
+    monkeypatch.setenv("HF_HUB_CACHE", str(desk / "hub"))
+    repo.mkdir(parents=True)
+    assert run("verify", own["claim"], "--model", f"ada/model@{commit}")[0] == 4
+    shutil.copytree(desk / "model", repo / commit)
+    assert run("verify", own["claim"], "--model", f"ada/model@{commit}")[0] == 0
+    weights = next((repo / commit).glob("*.safetensors"))
+    changed = bytearray(weights.read_bytes())
+    changed[-1] ^= 1
+    weights.write_bytes(changed)
+    code, _, err = run("verify", own["claim"], "--model", f"ada/model@{commit}")
+    assert (code, "is not what the claim says" in err) == (3, True)
+    assert run("verify", own["claim"], "--model", "ada/model@main")[0] == 2
 
 
 def test_a_seal_is_opened_later_and_only_with_its_nonce(run, json_of, url, desk, own_home, monkeypatch):
