@@ -220,9 +220,7 @@ def test_context_is_checked_where_it_is_given(run, json_of):
     assert (code, json.loads(out)["error"]["code"]) == (3, "context_mismatch")
 
 
-def test_a_vanished_repository_is_unavailable_and_a_changed_one_is_refused(
-    run, json_of, desk, monkeypatch
-):
+def test_a_vanished_repository_is_unavailable_and_a_changed_one_is_refused(run, json_of, desk, monkeypatch):
     """Re-hashed at evaluation: gone is no change, and only a commit can be asked for (design, Attest, section 4)."""
     own = json_of("attest", "own", "model", *who(), *WHERE)
     repo, commit = desk / "hub" / "models--ada--model" / "snapshots", "a" * 40
