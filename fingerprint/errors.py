@@ -14,8 +14,8 @@ Each error says what, where, got, expected and what to do, so that a message can
 from __future__ import annotations
 
 
-class FingerprintError(Exception):
-    """Base of the tree; ``str()`` is one line a person can act on.
+class ActionableError(Exception):
+    """What, where, got, expected and remedy as one line a person can act on; base of this tree and of ``detectors``'.
 
     Args:
         what: What is wrong, in a few words.
@@ -40,6 +40,10 @@ class FingerprintError(Exception):
             parts.append(f"expected {self.expected}")
         line = ", ".join(parts)
         return f"{line}. {self.remedy}" if self.remedy else line
+
+
+class FingerprintError(ActionableError):
+    """Base of the tree."""
 
 
 class CheckpointError(FingerprintError):

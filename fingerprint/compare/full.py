@@ -16,6 +16,7 @@ from fingerprint.compare.fitting import Fitted, along, fitted, flat
 from fingerprint.compare.moments import Moments
 from fingerprint.compare.regress import Arrays, inner, mixture, project
 from fingerprint.compare.structure import Coherence, coherence, gain
+from fingerprint.compare.vectors import stacked
 
 ROUNDING = {torch.bfloat16: 1.7e-3, torch.float16: 2.1e-4, torch.float32: 3e-6, torch.float64: 3e-6}
 """RMS relative error of storing a Gaussian matrix, and of aligning it in float32 (measured on 4096 x 1024)."""
@@ -78,6 +79,10 @@ def gather(
     matrices = tuple(c for c in compared if found.reference[c.slot].ndim >= 2)
     vectors = tuple(c for c in compared if found.reference[c.slot].ndim < 2)
     slots = [c.slot for c in matrices]
+
+    def delta(slot: Slot) -> torch.Tensor:
+        return found.aligned[slot].double() - found.reference[slot].double()
+
     adapter = moments is not None and low_rank(matrices)
     return replace(
         blank,
@@ -85,7 +90,7 @@ def gather(
         exact_gauge=exact,
         changes=matrices,
         vectors=vectors,
-        stacks=stacked(found, vectors) if exact else (),
+        stacks=stacked([c for c in vectors if c.relative > 0.0], delta) if exact else (),
         unmatched=_sizes(_counted(found, candidate), candidate.tensors)
         + tuple((s, found.reference[s].numel()) for s in found.matched if not _taken_over(s, found)),
         missing=_sizes(found.unmatched_reference, reference.tensors),
@@ -95,32 +100,6 @@ def gather(
         statistics={**blank.statistics, **{f"align.{k}": v for k, v in found.witness.evidence.items()}},
     )
 
-
-def stacked(found: Alignment, vectors: Sequence[SlotChange]) -> tuple[SlotChange, ...]:
-    """Changes of equally long norms (and biases) of all layers as one matrix each: one vector is too little to judge.
-
-    Gradients of one residual stream agree in sign from layer to layer; noise does not.
-    """
-    groups: dict[str, list[SlotChange]] = {}
-    for c in vectors:
-        if c.relative > 0.0:
-            kind = "biases" if c.slot.role.value.endswith("_bias") else "norms"
-            groups.setdefault(f"{kind}:{c.numel}", []).append(c)
-    out = []
-    for name, members in groups.items():
-        if len(members) < STACK_LEAST:
-            continue
-        delta = torch.stack([found.aligned[c.slot].double() - found.reference[c.slot].double() for c in members])
-        relative = float(np.mean([c.relative for c in members]))
-        slot, numel = Slot(Role.OTHER, name=name), delta.numel()
-        out.append(
-            SlotChange(slot, numel, 1.0, relative, 0.0, 1.0, 0.0, 0.0, relative, coherence(delta), channel="vectors")
-        )
-    return tuple(out)
-
-
-STACK_LEAST = 4
-"""Vectors of one length that make a stack worth judging."""
 
 LOW_RANK = 0.2
 """Numerical rank (90% of the energy) as a fraction of full rank, up to which a change may be an adapter."""

@@ -21,7 +21,7 @@ from fingerprint.compare.full import ROUNDING, geometry
 from fingerprint.compare.overlap import low_rank, overlap
 from fingerprint.compare.regress import Arrays, mixture
 from fingerprint.compare.unpaired import through_invariants, usual_dtype
-from fingerprint.compare.vectors import Steps, stacked, vector_changes
+from fingerprint.compare.vectors import VECTOR_EXACT, Steps, stacked, vector_changes
 from fingerprint.fingerprint import Fingerprint
 
 
@@ -63,6 +63,11 @@ def gather(
     added += shifted
     steps = Steps.of(changes, pairs, rooted, base)
     vectors = vector_changes(candidate, reference, pairs, free, steps)
+
+    def delta(slot: Slot) -> torch.Tensor:
+        mine, other = candidate.slots[pairs[slot].candidate].linear, reference.slots[slot].linear
+        return torch.from_numpy(steps.delta(slot, mine, other))
+
     before = {} if base is None else projections(base, reference, rooted)[0]
     slots = [s for s in theirs if theirs[s].ndim == 2]
     own = (*added, *words, *rescaled, *_layout(candidate, reference, pairs), *seen.words)
@@ -73,7 +78,7 @@ def gather(
         exact_gauge=not (words or rescaled or seen.changes),
         changes=matrices,
         vectors=vectors,
-        stacks=stacked(candidate, reference, pairs, vectors, steps),
+        stacks=stacked([c for c in vectors if c.relative > VECTOR_EXACT and reference.slots[c.slot].whole], delta),
         unmatched=tuple((s, candidate.slots[s].numel) for s in sorted(left) if _counts(s, candidate, lost)),
         missing=tuple((s, reference.slots[s].numel) for s in sorted(lost)),
         base=_geometry(ours, theirs, before, slots) if before else None,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -78,28 +78,27 @@ STACK_LEAST = 4
 """Vectors of one length that make a stack worth judging."""
 
 
-def stacked(
-    candidate: Fingerprint, reference: Fingerprint, pairs: Mapping[Slot, Pair], vectors: Sequence[SlotChange],
-    steps: Steps,
-) -> tuple[SlotChange, ...]:  # fmt: skip
-    """Changes of equally long norms (and biases) of all layers as one matrix each, as ``full.stacked``."""
+def stacked(changed: Sequence[SlotChange], delta: Callable[[Slot], torch.Tensor]) -> tuple[SlotChange, ...]:
+    """Changes of equally long norms (and biases) of all layers as one matrix each: one vector is too little to judge.
+
+    Gradients of one residual stream agree in sign from layer to layer; noise does not.
+
+    Args:
+        changed: Vectors that changed, whose values are at hand.
+        delta: Change of a vector, float64 (n,).
+    """
     groups: dict[str, list[SlotChange]] = {}
-    for c in vectors:
-        if c.relative > VECTOR_EXACT and reference.slots[c.slot].whole:
-            kind = "biases" if c.slot.role.value.endswith("_bias") else "norms"
-            groups.setdefault(f"{kind}:{c.numel}", []).append(c)
+    for c in changed:
+        kind = "biases" if c.slot.role.value.endswith("_bias") else "norms"
+        groups.setdefault(f"{kind}:{c.numel}", []).append(c)
     out = []
     for name, members in groups.items():
         if len(members) < STACK_LEAST:
             continue
-        delta = np.stack(
-            [
-                steps.delta(c.slot, candidate.slots[pairs[c.slot].candidate].linear, reference.slots[c.slot].linear)
-                for c in members
-            ]
-        )
+        rows = torch.stack([delta(c.slot) for c in members])
         relative = float(np.mean([c.relative for c in members]))
-        agree = coherence(torch.from_numpy(delta))
-        slot = Slot(Role.OTHER, name=name)
-        out.append(SlotChange(slot, delta.size, 1.0, relative, 0.0, 1.0, 0.0, 0.0, relative, agree, channel="vectors"))
+        slot, numel = Slot(Role.OTHER, name=name), rows.numel()
+        out.append(
+            SlotChange(slot, numel, 1.0, relative, 0.0, 1.0, 0.0, 0.0, relative, coherence(rows), channel="vectors")
+        )
     return tuple(out)
