@@ -1,16 +1,8 @@
-"""The commands in the documentation work as printed: every ``console`` block is run, page by page, in an empty home.
-
-In a block, lines that start with ``$ `` are typed; the others must appear in what is printed, in that order, where
-``...`` stands for anything. A block whose fence says ``console not-run`` is left out.
-"""
+"""The commands in the documentation work as printed, page by page, in an empty home."""
 
 from __future__ import annotations
 
-import os
 import re
-import subprocess
-import sys
-from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
@@ -18,30 +10,9 @@ import torch
 
 from forensics.demo import decoder, tricks
 from forensics.demo.stage import Stage, save
+from tests.docs.pages import ROOT, run_page
 
-ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "docs" / "user-guide.md", ROOT / "docs" / "operator-guide.md"]
-FENCE = re.compile(r"^```console\n(.*?)^```", re.MULTILINE | re.DOTALL)
-MARK = "\x1e"
-
-
-@dataclass
-class Step:
-    """One typed command and the lines that are printed under it."""
-
-    command: str
-    expected: list[str]
-
-
-def steps(page: Path) -> list[Step]:
-    found: list[Step] = []
-    for block in FENCE.findall(page.read_text()):
-        for line in block.splitlines():
-            if line.startswith("$ "):
-                found.append(Step(line[2:], []))
-            elif line.strip():
-                found[-1].expected.append(line.strip())
-    return found
 
 
 @pytest.fixture(scope="module")
@@ -62,39 +33,10 @@ def desk(tmp_path_factory) -> Path:
     return desk
 
 
-@pytest.fixture
-def environment(tmp_path) -> dict[str, str]:
-    shim = tmp_path / "bin" / "forensics"
-    shim.parent.mkdir()
-    shim.write_text(f'#!/bin/sh\nexec {sys.executable} -c "from forensics.cli.main import run; run()" "$@"\n')
-    shim.chmod(0o755)
-    return os.environ | {
-        "PATH": f"{shim.parent}:{os.environ['PATH']}",
-        "PYTHONPATH": str(ROOT),
-        "FORENSICS_HOME": str(tmp_path / "home"),
-        "TERM": "dumb",
-        "COLUMNS": "100",
-    }
-
-
 @pytest.mark.timeout(900)
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
 def test_every_command_of_the_page_prints_what_the_page_says(page, desk, environment):
-    script = "".join(f"{step.command}\nrc=$?; printf '{MARK}'; (exit $rc)\n" for step in steps(page))
-    done = subprocess.run(
-        ["bash", "-c", script],
-        cwd=desk,
-        env=environment,
-        capture_output=True,
-        text=True,
-        timeout=800,
-    )
-    printed = done.stdout.split(MARK)
-    for step, output in zip(steps(page), printed, strict=False):
-        pieces = [" ".join(piece.split()) for line in step.expected for piece in line.split("...")]
-        pattern = ".*".join(map(re.escape, pieces))
-        assert re.search(pattern, " ".join(output.split())), f"$ {step.command}\n{output}\n{done.stderr[-2000:]}"
-    assert len(printed) == len(steps(page)) + 1
+    run_page(page, desk, environment, seconds=800)
 
 
 def test_links_between_pages_lead_somewhere():

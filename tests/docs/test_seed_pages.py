@@ -6,19 +6,13 @@ import dataclasses
 import json
 import os
 import re
-import subprocess
 import sys
-import threading
-import time
 from pathlib import Path
 
 import pytest
-import uvicorn
 
 from attest.seeds.errors import BeaconUnavailable
 from attest.seeds.plan import Environment, Plan
-from forensics.api.app import create_app
-from forensics.api.services import Services
 from forensics.epochs.committing import Schedule, commit
 from forensics.epochs.file_chain import FileChain
 from forensics.epochs.opening import open_rotation
@@ -29,12 +23,12 @@ from forensics.settings import load
 from forensics.store.engine import connect
 from forensics.store.migrate import ensure
 from tests.attest.seeds.test_beacon import OTHER_ROUNDS
-from tests.docs.test_commands import MARK, ROOT, environment, steps
+from tests.docs.pages import ROOT, run_page
 from tests.forensics.attesting import hotkey, make_wallet
+from tests.forensics.serving import served
 
 VALIDATORS, SCEPTICS = (ROOT / "docs" / f"seeds-for-{who}.md" for who in ("validators", "sceptics"))
 SEED_KEY = "07" * 32
-__all__ = ["environment"]
 
 
 def desk_of(folder: Path) -> Path:
@@ -52,46 +46,22 @@ def desk_of(folder: Path) -> Path:
     return folder
 
 
-def run_page(page: Path, desk: Path, env: dict[str, str]) -> None:
-    """Every command of a page prints what the page says."""
-    script = "".join(f"{step.command}\nrc=$?; printf '{MARK}'; (exit $rc)\n" for step in steps(page))
-    done = subprocess.run(["bash", "-c", script], cwd=desk, env=env, capture_output=True, text=True, timeout=280)
-    printed = done.stdout.split(MARK)
-    for step, output in zip(steps(page), printed, strict=False):
-        pieces = [" ".join(piece.split()) for line in step.expected for piece in line.split("...")]
-        pattern = ".*".join(map(re.escape, pieces))
-        assert re.search(pattern, " ".join(output.split())), f"$ {step.command}\n{output}\n{done.stderr[-2000:]}"
-    assert len(printed) == len(steps(page)) + 1
-
-
 @pytest.fixture
-def served(tmp_path):
+def url(tmp_path):
     """The home's door, listening on loopback."""
-    home = tmp_path / "home"
-    settings = load(home=home, genesis=GENESIS["finney"], seed_key=SEED_KEY)
-    engine = connect(settings.database_url)
-    ensure(engine)
-    services = Services.open(settings, engine)
-    server = uvicorn.Server(uvicorn.Config(create_app(services), port=0, log_level="error", lifespan="off"))
-    thread = threading.Thread(target=server.run)
-    thread.start()
-    while not server.started:
-        time.sleep(0.01)
-    yield f"http://127.0.0.1:{server.servers[0].sockets[0].getsockname()[1]}"
-    server.should_exit = True
-    thread.join()
-    engine.dispose()
+    with served(load(home=tmp_path / "home", genesis=GENESIS["finney"], seed_key=SEED_KEY)) as (_, url):
+        yield url
 
 
 @pytest.mark.timeout(300)
-def test_the_validators_page(tmp_path, served, environment):
+def test_the_validators_page(tmp_path, url, environment):
     desk = desk_of(tmp_path / "desk")
     (program,) = re.findall(r"^```python\n(.*?)^```", VALIDATORS.read_text(), re.MULTILINE | re.DOTALL)
     (desk / "fetch.py").write_text(program)
     python = tmp_path / "bin" / "python"
     python.write_text(f'#!/bin/sh\nexec {sys.executable} "$@"\n')
     python.chmod(0o755)
-    run_page(VALIDATORS, desk, os.environ | environment | {"SERVICE": served, "FORENSICS_SEED_KEY": SEED_KEY})
+    run_page(VALIDATORS, desk, os.environ | environment | {"SERVICE": url, "FORENSICS_SEED_KEY": SEED_KEY}, seconds=280)
 
 
 @pytest.fixture
@@ -159,4 +129,4 @@ def turn(desk: Path, moment: int) -> None:
 @pytest.mark.timeout(300)
 def test_the_sceptics_page(lives, environment):
     desk, key = lives
-    run_page(SCEPTICS, desk, os.environ | environment | {"LOG_KEY": key})
+    run_page(SCEPTICS, desk, os.environ | environment | {"LOG_KEY": key}, seconds=280)

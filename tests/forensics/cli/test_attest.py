@@ -6,31 +6,25 @@ import json
 import os
 import shutil
 import stat
-import threading
 import time
 from hashlib import sha256
 from pathlib import Path
 
 import pytest
-import uvicorn
 from bittensor import Wallet
 
 from attest import envelope as dsse
 from attest.keys.p256 import P256Verifier
 from attest.log.note import Checkpoint, NoteKey, sign_checkpoint
 from attest.statement import parse
-from forensics.api.app import create_app
-from forensics.api.services import Services
-from forensics.cli.main import main
 from forensics.keys import Keys
 from forensics.known.claim import Claim, Role
 from forensics.known.registry import Registry
 from forensics.settings import load
-from forensics.store.engine import connect
-from forensics.store.migrate import ensure
 from tests.attest.material import SERVICE
 from tests.forensics import models
 from tests.forensics.attesting import ED25519, GENESIS, flipped, hotkey, make_wallet, small_model
+from tests.forensics.serving import served
 
 WHERE = ("--genesis", GENESIS, "--netuid", "120", "--competition", "demo")
 
@@ -39,19 +33,8 @@ WHERE = ("--genesis", GENESIS, "--netuid", "120", "--competition", "demo")
 def running(tmp_path_factory):
     """A service on an empty home, its URL, and the home."""
     home = tmp_path_factory.mktemp("service")
-    settings = load(home=home, genesis=GENESIS)
-    engine = connect(settings.database_url)
-    ensure(engine)
-    services = Services.open(settings, engine)
-    server = uvicorn.Server(uvicorn.Config(create_app(services), port=0, log_level="error", lifespan="off"))
-    thread = threading.Thread(target=server.run)
-    thread.start()
-    while not server.started:
-        time.sleep(0.01)
-    yield services, f"http://127.0.0.1:{server.servers[0].sockets[0].getsockname()[1]}", home
-    server.should_exit = True
-    thread.join()
-    engine.dispose()
+    with served(load(home=home, genesis=GENESIS)) as (services, url):
+        yield services, url, home
 
 
 @pytest.fixture
@@ -59,7 +42,7 @@ def url(running):
     return running[1]
 
 
-@pytest.fixture
+@pytest.fixture(autouse=True)
 def desk(tmp_path, monkeypatch):
     """A folder with wallets of ada and bob, a model and its child."""
     make_wallet(tmp_path / "wallets", "ada")
@@ -68,27 +51,6 @@ def desk(tmp_path, monkeypatch):
     small_model(tmp_path / "child", seed=time.time_ns() % 2**32, b=2.0)
     monkeypatch.chdir(tmp_path)
     return tmp_path
-
-
-@pytest.fixture
-def run(desk, capsys):
-    def run(*arguments: object):
-        capsys.readouterr()
-        code = main([str(a) for a in arguments])
-        captured = capsys.readouterr()
-        return code, captured.out, captured.err
-
-    return run
-
-
-@pytest.fixture
-def json_of(run):
-    def json_of(*arguments: object, code: int = 0):
-        found, out, err = run(*arguments, "--json")
-        assert found == code, out + err
-        return json.loads(out)
-
-    return json_of
 
 
 def who(name="ada"):

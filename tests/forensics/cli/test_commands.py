@@ -12,7 +12,6 @@ from pathlib import Path
 import pytest
 import torch
 
-from forensics.cli.main import main
 from tests.forensics import models
 
 ADA = "5GrwvaEF5zXb26Fz9rcQpDWS57CtERHpNehXCPcNoHGKutQY"
@@ -32,27 +31,10 @@ def desk(tmp_path_factory) -> Path:
 
 
 @pytest.fixture
-def run(desk, monkeypatch, capsys):
-    """Runs a command in the folder of checkpoints; gives exit code, stdout and stderr."""
+def run(run, desk, monkeypatch):
+    """Runs a command in the folder of checkpoints."""
     monkeypatch.chdir(desk)
-
-    def run(*arguments: object):
-        capsys.readouterr()
-        code = main([str(a) for a in arguments])
-        captured = capsys.readouterr()
-        return code, captured.out, captured.err
-
     return run
-
-
-@pytest.fixture
-def json_of(run):
-    def json_of(*arguments: object, code: int = 0):
-        found, out, err = run(*arguments, "--json")
-        assert found == code, err
-        return json.loads(out)
-
-    return json_of
 
 
 def test_scan_writes_a_fingerprint_that_compares(run, json_of, tmp_path):

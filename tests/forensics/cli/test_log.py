@@ -13,21 +13,9 @@ from pathlib import Path
 import pytest
 
 from attest.log.note import Checkpoint, sign_checkpoint
-from forensics.cli.main import main
 from forensics.keys import Keys
 
 ROOT = Path(__file__).parents[3]
-
-
-@pytest.fixture
-def run(capsys):
-    def run(*arguments: object):
-        capsys.readouterr()
-        code = main([str(a) for a in arguments])
-        captured = capsys.readouterr()
-        return code, captured.out, captured.err
-
-    return run
 
 
 @pytest.fixture

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import json
+from functools import partial
 
 import pytest
 
 from detectors.overfit.design import draw_exposed
 from detectors.overfit.results import NOBODY
-from forensics.cli.main import main
 from tests.detectors.overfit.fields import field
 
 KEY = bytes(range(32))
@@ -28,13 +28,8 @@ def write(path, results, *, tail=""):
 
 
 @pytest.fixture
-def run(capsys):
-    def run(*arguments):
-        code = main(["overfit", *map(str, arguments)])
-        captured = capsys.readouterr()
-        return code, captured.out, captured.err
-
-    return run
+def run(run):
+    return partial(run, "overfit")
 
 
 @pytest.fixture

@@ -3,25 +3,20 @@
 from __future__ import annotations
 
 import json
+from functools import partial
 
 import pytest
 
 from attest.seeds.derive import item_key
 from attest.seeds.tasks.registry import check, generator_digest, make
 from attest.seeds.tasks.task import Task, Verdict
-from forensics.cli.main import main
 
 SEED = "ab" * 32
 
 
 @pytest.fixture
-def run(capsys):
-    def run(*arguments):
-        code = main(["seeds", "tasks", *map(str, arguments)])
-        captured = capsys.readouterr()
-        return code, captured.out, captured.err
-
-    return run
+def run(run):
+    return partial(run, "seeds", "tasks")
 
 
 def test_a_seed_gives_one_task_a_line_and_nothing_of_the_solution(run):
