@@ -186,7 +186,10 @@ def verify(
     ] = None,
     chain: Annotated[
         str | None,
-        typer.Option(metavar="NETWORK|FILE", help="Ask a node, or a recording of one, for the anchor's block."),
+        typer.Option(
+            metavar="CHAIN",
+            help="Ask for the anchor's block: network, ws:// endpoint, a recording, or a rehearsal's chain file.",
+        ),
     ] = None,
     at: Annotated[
         str | None, typer.Option(metavar="TIME", help="Judge lateness as of this time (2026-11-30T12:00:00Z); now.")
@@ -203,12 +206,12 @@ def verify(
     Exits 1 when a fault of the operator is proven, 3 when the file does not hold together, and 4 when it leaves open
     what only the chain or the log can tell: an anchor and what a file leaves out are signed by nobody.
     """
-    from ..epochs import verifying
+    from ..epochs import confirming, verifying
     from ..epochs.opening import beacon_of, network_of
 
     network = network_of(rehearsal_key)
     source = None if not beacon else beacon_of(beacon, network=network)
-    asked = None if chain is None else verifying.reader_of(chain)
+    asked = None if chain is None else confirming.reader_of(chain)
     checked = verifying.check(
         verifying.read(file),
         trust=trust,
@@ -224,6 +227,8 @@ def verify(
     else:
         for line in verifying.lines(checked, items=items):
             print(printable(line))
+    if asked is not None and confirming.is_rehearsal(asked):
+        say("note: that chain is a rehearsal's file, it proves nothing to anybody else")
     if checked.pinned is False:
         say(f"note: checked with the key the file names itself; pin it with --trust '{checked.key}'")
     return verifying.exit_code(checked.report)

@@ -267,7 +267,9 @@ def overtaken(rotation, chain, changes):
         if not others:
             others.append(None)
             url = rotation.shelf.engine.url.render_as_string(hide_password=False)
-            others[0] = committed(service(url, chain), 2, **changes)
+            other = service(url, chain)
+            others[0] = committed(other, 2, **changes)
+            other.shelf.engine.dispose()
         return secrets.token_bytes(size)
 
     slow = Rotation(rotation.shelf, world_of(chain, entropy=entropy), chain)
