@@ -1,0 +1,63 @@
+"""Chain: how far it was read, neurons, commitments, hotkey swaps."""
+
+from __future__ import annotations
+
+import sqlalchemy as sa
+from alembic import op
+
+revision = "0005"
+down_revision = "0004"
+branch_labels = None
+depends_on = None
+
+
+def upgrade() -> None:
+    """Make the tables; see ``store.chain`` for what they mean."""
+    op.create_table(
+        "chain_sync",
+        sa.Column("genesis", sa.String(66), primary_key=True),
+        sa.Column("netuid", sa.Integer, primary_key=True, autoincrement=False),
+        sa.Column("block", sa.BigInteger, nullable=False),
+        sa.Column("block_hash", sa.String(66), nullable=False),
+        sa.Column("head", sa.BigInteger, nullable=False),
+        sa.Column("synced_at", sa.DateTime(timezone=True), nullable=False),
+    )
+    op.create_table(
+        "neuron",
+        sa.Column("id", sa.Integer, primary_key=True),
+        sa.Column("genesis", sa.String(66), nullable=False),
+        sa.Column("netuid", sa.Integer, nullable=False),
+        sa.Column("uid", sa.Integer, nullable=False),
+        sa.Column("hotkey", sa.String(64), nullable=False),
+        sa.Column("coldkey", sa.String(64), nullable=False),
+        sa.Column("registered", sa.BigInteger, nullable=False),
+        sa.Column("permit", sa.Boolean, nullable=False),
+        sa.Column("endpoint", sa.String(64)),
+        sa.Column("since", sa.BigInteger, nullable=False),
+        sa.Column("until", sa.BigInteger),
+        sa.UniqueConstraint("genesis", "netuid", "uid", "hotkey", "registered", name="neuron_once"),
+    )
+    op.create_index("neuron_hotkey", "neuron", ["genesis", "netuid", "hotkey"])
+    op.create_table(
+        "chain_commit",
+        sa.Column("id", sa.Integer, primary_key=True),
+        sa.Column("genesis", sa.String(66), nullable=False),
+        sa.Column("netuid", sa.Integer, nullable=False),
+        sa.Column("hotkey", sa.String(64), nullable=False),
+        sa.Column("block", sa.BigInteger, nullable=False),
+        sa.Column("extrinsic", sa.BigInteger, nullable=False),
+        sa.Column("data", sa.LargeBinary, nullable=False),
+        sa.Column("seen_at", sa.DateTime(timezone=True), nullable=False),
+        sa.UniqueConstraint("genesis", "netuid", "hotkey", "block", "extrinsic", name="chain_commit_once"),
+    )
+    op.create_table(
+        "hotkey_swap",
+        sa.Column("id", sa.Integer, primary_key=True),
+        sa.Column("genesis", sa.String(66), nullable=False),
+        sa.Column("netuid", sa.Integer, nullable=False),
+        sa.Column("old", sa.String(64), nullable=False),
+        sa.Column("new", sa.String(64), nullable=False),
+        sa.Column("block", sa.BigInteger, nullable=False),
+        sa.Column("extrinsic", sa.BigInteger, nullable=False),
+        sa.UniqueConstraint("genesis", "netuid", "old", "new", "block", name="hotkey_swap_once"),
+    )
