@@ -6,6 +6,7 @@ ForensicsError
 │   ├── EvidenceError      an evidence bundle that cannot be trusted
 │   ├── ReplayMismatch     an intact bundle that no longer gives the same result
 │   ├── NotKnown           no such model in the registry
+│   ├── PolicyInvalid      a policy file with an unknown key, a wrong value, or one that a hard rule forbids
 │   ├── AnchorInvalid      a digest that is not on the chain where it is said to be
 │   └── StoreCorrupt       a stored blob or database contradicts its own digest or schema
 └── Unavailable            nothing wrong with the input; try again or elsewhere        (exit 4)
@@ -82,6 +83,10 @@ class ReplayMismatch(BadInput):
 
 class NotKnown(BadInput):
     """No such model in the registry."""
+
+
+class PolicyInvalid(BadInput):
+    """A policy file that is not understood to the last key, or that asks for what a hard rule forbids."""
 
 
 class AnchorInvalid(BadInput):
