@@ -37,6 +37,12 @@ class Settings(BaseSettings):
         candidates: How many known models the search proposes to ``identify``.
         network: Name of the chain; only ``finney`` has its genesis hash built in.
         genesis: Genesis hash of the chain, ``0x`` and 64 hex digits; empty means the network's.
+        commit_rules: What a competition asks of commitments, comma-separated: `affine`, or forms and rules by name.
+        hub: Where repositories come from: the hub's URL, or a `file:` URL of a folder `owner/name/revision`.
+        hub_token: Token for gated repositories; sent to the hub alone. Secret.
+        hub_total_bytes: Largest repository that is fetched.
+        hub_file_bytes: Largest file that is fetched.
+        hub_keep_free: Bytes of disk that fetching leaves free.
         netuid: The only subnet whose statements the service takes; any when not set.
         origin: Name of the service's log, drawn from its key when the key is made; cannot be changed afterwards.
         key_password: Encrypts the key files under ``keys`` in the home; at least 8 characters. Secret.
@@ -52,6 +58,12 @@ class Settings(BaseSettings):
     candidates: int = Field(default=16, ge=1, le=1000)
     network: str = Field(default="finney", pattern=r"^[a-z0-9][a-z0-9._-]{0,63}$")
     genesis: str = Field(default="", pattern=r"^(0x[0-9a-f]{64})?$")
+    commit_rules: str = Field(default="", max_length=200)
+    hub: str = Field(default="https://huggingface.co", pattern=r"^(https?|file)://[!-~]{0,500}$")
+    hub_token: SecretStr = SecretStr("")
+    hub_total_bytes: int = Field(default=200 << 30, ge=1)
+    hub_file_bytes: int = Field(default=60 << 30, ge=1)
+    hub_keep_free: int = Field(default=2 << 30, ge=0)
     netuid: int | None = Field(default=None, ge=0, le=0xFFFF)
     origin: str = Field(default="", pattern=r"^[!-*,-~]{0,200}$")
     key_password: SecretStr = SecretStr("")

@@ -23,6 +23,7 @@ from .. import errors
 from ..errors import Exit, ForensicsError, Unavailable, UsageError
 from . import (
     attest,
+    chain,
     compare,
     demo,
     identify,
@@ -84,6 +85,7 @@ app.command("replay")(replay.replay)
 app.add_typer(attest.app, name="attest")
 app.command("verify")(verify.verify)
 app.add_typer(log.app, name="log")
+app.add_typer(chain.app, name="chain")
 app.add_typer(seeds.app, name="seeds")
 seeds.app.command("tasks")(seed_tasks.tasks)
 app.command("serve")(serve.serve)
