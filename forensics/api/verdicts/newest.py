@@ -120,7 +120,7 @@ class Newest:
         self._keep(netuid, _Seen(held, self._clock()))
 
     def _read(self, netuid: int, held: Held | None) -> Held | None:
-        sequence = self._shelf.sequence(netuid)
+        sequence = self._shelf.newest_sequence(netuid)
         if held is not None and sequence == held.stored.sequence:
             return held
         stored = None if sequence is None else self._shelf.newest(netuid)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import gzip
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from hashlib import sha256
 from typing import Any, Final
@@ -26,7 +26,9 @@ VERDICT_SCHEMA: Final = "forensics/verdict/v1"
 CACHE_CONTROL: Final = b"public, max-age=5, stale-if-error=600"
 """Shorter than the time between two snapshots; a cache before us may answer with an older one while we are down, for a
 client believes no snapshot beyond its signed expiry."""
+RECEIPT: Final = b"urn:model-forensics:receipt"
 _GZIP_LEVEL: Final = 6
+_VARY: Final = (b"vary", b"accept-encoding")
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,8 +74,12 @@ def prepare(stored: Stored) -> Held:
     tag = f"{stored.sequence}-{sha256(stored.envelope).hexdigest()[:32]}"
     return Held(
         stored=stored,
-        plain=_page(stored.envelope, tag, varies=True),
-        packed=_page(gzip.compress(stored.envelope, _GZIP_LEVEL, mtime=0), f"{tag}-gzip", encoding=b"gzip"),
+        plain=_page(stored.envelope, tag, more=[_VARY, *_receipt(stored)]),
+        packed=_page(
+            gzip.compress(stored.envelope, _GZIP_LEVEL, mtime=0),
+            f"{tag}-gzip",
+            more=[_VARY, (b"content-encoding", b"gzip"), *_receipt(stored)],
+        ),
         verdicts={hotkey: _page(body, f"{tag}-{hotkey}") for hotkey, body in _single(stored)},
     )
 
@@ -102,10 +108,15 @@ def _document(stored: Stored, predicate: dict[str, Any], verdict: dict[str, Any]
     }
 
 
-def _page(body: bytes, tag: str, *, encoding: bytes = b"", varies: bool = False) -> Page:
+def _receipt(stored: Stored) -> Headers:
+    """Where the log's receipt for the snapshot is, as a link (RFC 8288)."""
+    if stored.leaf is None:
+        return []
+    return [(b"link", b'</v1/log/proof?index=%d>; rel="%s"' % (stored.leaf, RECEIPT))]
+
+
+def _page(body: bytes, tag: str, *, more: Sequence[tuple[bytes, bytes]] = ()) -> Page:
     etag = f'"{tag}"'.encode()
-    bare: Headers = [(b"etag", etag), (b"cache-control", CACHE_CONTROL)]
-    bare += [(b"vary", b"accept-encoding")] if encoding or varies else []
-    headers = [(b"content-type", JSON), (b"content-length", str(len(body)).encode()), *bare]
-    headers += [(b"content-encoding", encoding)] if encoding else []
+    bare: Headers = [(b"etag", etag), (b"cache-control", CACHE_CONTROL), *(h for h in more if h == _VARY)]
+    headers = [(b"content-type", JSON), (b"content-length", str(len(body)).encode()), *bare[:2], *more]
     return Page(etag, body, headers, bare)

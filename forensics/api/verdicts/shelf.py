@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Protocol
 
-from sqlalchemy import Engine, func, select
+from sqlalchemy import ColumnElement, Engine, func, select
 
 from ...store.engine import reading
 from ...store.verdicts import SnapshotRow
@@ -38,7 +38,7 @@ class Stored:
 class Shelf(Protocol):
     """Signed snapshots by subnet."""
 
-    def sequence(self, netuid: int) -> int | None:
+    def newest_sequence(self, netuid: int) -> int | None:
         """Number of the newest snapshot, None where none was published; cheap, for it is asked all the time."""
 
     def newest(self, netuid: int) -> Stored | None:
@@ -56,15 +56,13 @@ class DatabaseShelf:
     def __init__(self, engine: Engine, genesis: str) -> None:
         self._engine, self._genesis = engine, genesis
 
-    def sequence(self, netuid: int) -> int | None:
+    def newest_sequence(self, netuid: int) -> int | None:
         """As ``Shelf``; one look into an index.
 
         Raises:
             StoreUnavailable: The database cannot be read.
         """
-        query = select(func.max(SnapshotRow.sequence)).where(
-            SnapshotRow.genesis == self._genesis, SnapshotRow.netuid == netuid
-        )
+        query = select(func.max(SnapshotRow.sequence)).where(*self._logged(netuid))
         with reading(self._engine) as session:
             return session.execute(query).scalar()
 
@@ -74,15 +72,14 @@ class DatabaseShelf:
         Raises:
             StoreUnavailable: The database cannot be read.
         """
-        query = (
-            select(SnapshotRow)
-            .where(SnapshotRow.genesis == self._genesis, SnapshotRow.netuid == netuid)
-            .order_by(SnapshotRow.sequence.desc())
-            .limit(1)
-        )
+        query = select(SnapshotRow).where(*self._logged(netuid)).order_by(SnapshotRow.sequence.desc()).limit(1)
         with reading(self._engine) as session:
             row = session.execute(query).scalar()
             return None if row is None else _stored(row)
+
+    def _logged(self, netuid: int) -> tuple[ColumnElement[bool], ...]:
+        """Only what is in the log is served."""
+        return SnapshotRow.genesis == self._genesis, SnapshotRow.netuid == netuid, SnapshotRow.leaf.is_not(None)
 
 
 def _stored(row: SnapshotRow) -> Stored:

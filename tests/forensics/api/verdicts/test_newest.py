@@ -6,6 +6,7 @@ import asyncio
 import threading
 
 import pytest
+from sqlalchemy import text
 
 from attest.keys.ed25519 import Ed25519Signer
 from benchmarks.load import world
@@ -35,12 +36,12 @@ class Counted:
         self.going = threading.Event()
         self.going.set()
 
-    def sequence(self, netuid):
+    def newest_sequence(self, netuid):
         self.looks += 1
         self.going.wait(20)
         if self.broken:
             raise StoreUnavailable("gone")
-        return self.shelf.sequence(netuid)
+        return self.shelf.newest_sequence(netuid)
 
     def newest(self, netuid):
         self.reads += 1
@@ -180,9 +181,19 @@ def test_one_subnet_served_means_no_other_is_looked_up(engine, shelf, seconds):
     only.close()
 
 
-def test_bytes_that_are_no_snapshot_are_not_served(engine, newest, seconds):
-    from sqlalchemy import text
+def test_what_is_not_in_the_log_yet_is_not_served(engine, newest, seconds):
+    publish(engine, 1)
+    publish(engine, 2)
+    with engine.begin() as connection:
+        connection.execute(text("UPDATE snapshot SET leaf = NULL WHERE sequence = 2"))
+    assert get(newest).stored.sequence == 1
+    with engine.begin() as connection:
+        connection.execute(text("UPDATE snapshot SET leaf = 7 WHERE sequence = 2"))
+    seconds.now += 100
+    assert get(newest).stored.sequence == 2
 
+
+def test_bytes_that_are_no_snapshot_are_not_served(engine, newest, seconds):
     publish(engine, 1)
     held = get(newest)
     publish(engine, 2)
