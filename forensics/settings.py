@@ -23,6 +23,7 @@ from pydantic_settings import (
 
 from .errors import BadInput, UsageError
 
+ENV_PREFIX = "FORENSICS_"
 CONFIG_LIMIT = 1 << 20  # bytes; a settings file is a page of text
 
 
@@ -43,13 +44,25 @@ class Settings(BaseSettings):
         hub_total_bytes: Largest repository that is fetched.
         hub_file_bytes: Largest file that is fetched.
         hub_keep_free: Bytes of disk that fetching leaves free.
+        chain: What a worker follows: a node (finney, test, local, ws:// or wss://) or a recorded subnet; nothing when empty.
+        chain_seconds: How often it looks.
+        wallet: `NAME/HOTKEY` of the wallet whose hotkey anchors the log; it is not anchored when empty.
+        wallet_path: Folder of wallets; bittensor's own when not set.
+        beacons: drand endpoints or a file of signatures, comma-separated, for moving epochs on; the public ones when empty.
+        competition: Name of the competition that snapshots and statements speak of.
+        policy: Policy file; the one that is shipped when not set.
+        concurrency: Submissions that a worker has under way at once.
+        per_host: Submissions that are fetched from one host at once, over all workers.
+        reader_memory: Bytes of memory for reading one checkpoint.
+        reader_seconds: Time for reading one checkpoint.
+        keep_checkpoints: Bytes of fetched checkpoints that are kept, so that comparisons can go into weights.
         netuid: The only subnet whose statements the service takes; any when not set.
         origin: Name of the service's log, drawn from its key when the key is made; cannot be changed afterwards.
         key_password: Encrypts the key files under ``keys`` in the home; at least 8 characters. Secret.
         seed_key: Seals the hidden seeds at rest, 64 hex digits. Secret; keep it apart from the database.
     """
 
-    model_config = SettingsConfigDict(env_prefix="FORENSICS_", extra="forbid", frozen=True)
+    model_config = SettingsConfigDict(env_prefix=ENV_PREFIX, extra="forbid", frozen=True)
 
     home: Path = Field(default_factory=lambda: default_home())
     database: SecretStr = SecretStr("")
@@ -64,6 +77,18 @@ class Settings(BaseSettings):
     hub_total_bytes: int = Field(default=200 << 30, ge=1)
     hub_file_bytes: int = Field(default=60 << 30, ge=1)
     hub_keep_free: int = Field(default=2 << 30, ge=0)
+    chain: str = Field(default="", max_length=500)
+    chain_seconds: float = Field(default=12.0, gt=0, le=3600)
+    wallet: str = Field(default="", pattern=r"^([^/]{1,100}/[^/]{1,100})?$")
+    wallet_path: Path | None = None
+    beacons: str = Field(default="", max_length=2000)
+    competition: str = Field(default="default", pattern=r"^[a-z0-9][a-z0-9._-]{0,63}$")
+    policy: Path | None = None
+    concurrency: int = Field(default=2, ge=1, le=256)
+    per_host: int = Field(default=4, ge=1, le=256)
+    reader_memory: int = Field(default=16 << 30, ge=256 << 20)
+    reader_seconds: float = Field(default=3600.0, gt=0)
+    keep_checkpoints: int = Field(default=100 << 30, ge=0)
     netuid: int | None = Field(default=None, ge=0, le=0xFFFF)
     origin: str = Field(default="", pattern=r"^[!-*,-~]{0,200}$")
     key_password: SecretStr = SecretStr("")

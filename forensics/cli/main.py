@@ -37,6 +37,7 @@ from . import (
     seeds,
     serve,
     verify,
+    worker,
 )
 from .console import emit, say
 
@@ -89,6 +90,7 @@ app.add_typer(chain.app, name="chain")
 app.add_typer(seeds.app, name="seeds")
 seeds.app.command("tasks")(seed_tasks.tasks)
 app.command("serve")(serve.serve)
+app.command("worker")(worker.worker)
 app.command("migrate")(migrate.migrate)
 app.command("demo")(demo.demo)
 
