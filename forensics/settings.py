@@ -44,11 +44,11 @@ class Settings(BaseSettings):
         hub_total_bytes: Largest repository that is fetched.
         hub_file_bytes: Largest file that is fetched.
         hub_keep_free: Bytes of disk that fetching leaves free.
-        chain: What a worker follows: a node (finney, test, local, ws:// or wss://) or a recorded subnet; empty for none.
+        chain: What a worker follows: a node (finney, test, local, ws:// or wss://) or a recorded subnet; empty: none.
         chain_seconds: How often it looks.
         wallet: `NAME/HOTKEY` of the wallet whose hotkey anchors the log; it is not anchored when empty.
         wallet_path: Folder of wallets; bittensor's own when not set.
-        beacons: drand endpoints, comma-separated, or a file of signatures, for moving epochs on; empty for the public ones.
+        beacons: drand endpoints, comma-separated, or a file of signatures, for moving epochs on; empty: public ones.
         competition: Name of the competition that snapshots and statements speak of.
         policy: Policy file; the one that is shipped when not set.
         concurrency: Submissions that a worker has under way at once.
