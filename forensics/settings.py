@@ -23,6 +23,7 @@ from pydantic_settings import (
 
 from .errors import BadInput, UsageError
 
+ENV_PREFIX = "FORENSICS_"
 CONFIG_LIMIT = 1 << 20  # bytes; a settings file is a page of text
 
 
@@ -61,7 +62,7 @@ class Settings(BaseSettings):
         seed_key: Seals the hidden seeds at rest, 64 hex digits. Secret; keep it apart from the database.
     """
 
-    model_config = SettingsConfigDict(env_prefix="FORENSICS_", extra="forbid", frozen=True)
+    model_config = SettingsConfigDict(env_prefix=ENV_PREFIX, extra="forbid", frozen=True)
 
     home: Path = Field(default_factory=lambda: default_home())
     database: SecretStr = SecretStr("")

@@ -7,10 +7,10 @@ from starlette.responses import HTMLResponse
 
 from . import docs, problems
 from .limits import MAX_BODY, BodyLimit
-from .routers import attestations, epochs, log, models, service
+from .routers import attestations, epochs, log, models, service, verdicts
 from .services import Services
 
-ROUTERS = (service.router, attestations.router, models.router, log.router, epochs.router)
+ROUTERS = (service.router, verdicts.router, attestations.router, models.router, log.router, epochs.router)
 
 
 def create_app(services: Services, *, max_body: int = MAX_BODY) -> FastAPI:

@@ -66,6 +66,10 @@ class Problem(Exception):
         self.status, self.code, self.detail, self.headers = status, code, detail, headers
 
 
+Ours = Problem | ForensicsError | FingerprintError | AttestError
+"""What is raised on purpose."""
+
+
 def problem(status: int, code: str, detail: str, *, headers: dict[str, str] | None = None, **more: str) -> Response:
     """A problem document."""
     known = {name: printable(value) for name, value in more.items() if value}
@@ -84,18 +88,21 @@ def status_of(error: Exception) -> int:
     return next((status for kind, status in _STATUS if isinstance(error, kind)), 500)
 
 
+def answer_to(error: Ours) -> Response:
+    """The document that an error of ours becomes."""
+    if isinstance(error, Problem):
+        return problem(error.status, error.code, error.detail, headers=error.headers)
+    fields = {"where": error.where, "got": str(error.got), "expected": str(error.expected), "remedy": error.remedy}
+    retry = {"Retry-After": "5"} if status_of(error) == 503 else None
+    return problem(status_of(error), code_of(error), error.what, headers=retry, **fields)
+
+
 def install(app: FastAPI) -> None:
     """Answer every error as a problem; what nobody foresaw is a 500 that says nothing about the inside."""
 
     def own(_: Request, error: Exception) -> Response:
-        assert isinstance(error, ForensicsError | FingerprintError | AttestError)  # noqa: S101 - registered for these
-        fields = {"where": error.where, "got": str(error.got), "expected": str(error.expected), "remedy": error.remedy}
-        retry = {"Retry-After": "5"} if status_of(error) == 503 else None
-        return problem(status_of(error), code_of(error), error.what, headers=retry, **fields)
-
-    def http(_: Request, error: Exception) -> Response:
-        assert isinstance(error, Problem)  # noqa: S101 - registered for this
-        return problem(error.status, error.code, error.detail, headers=error.headers)
+        assert isinstance(error, Ours)  # noqa: S101 - registered for these
+        return answer_to(error)
 
     def framework(_: Request, error: Exception) -> Response:
         assert isinstance(error, HTTPException)  # noqa: S101 - registered for this
@@ -111,9 +118,8 @@ def install(app: FastAPI) -> None:
     def unforeseen(_: Request, __: Exception) -> Response:
         return problem(500, "internal_error", "something went wrong here; it is not your request")
 
-    for kind in (ForensicsError, FingerprintError, AttestError):
+    for kind in (ForensicsError, FingerprintError, AttestError, Problem):
         app.add_exception_handler(kind, own)
-    app.add_exception_handler(Problem, http)
     app.add_exception_handler(HTTPException, framework)
     app.add_exception_handler(RequestValidationError, invalid)
     app.add_exception_handler(Exception, unforeseen)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -26,6 +27,8 @@ from ..place import now, settings_genesis
 from ..store.blobs import Blobs
 from .idempotency import Answers
 from .nonces import DatabaseNonces
+from .verdicts.newest import Newest
+from .verdicts.shelf import DatabaseShelf
 
 if TYPE_CHECKING:
     from ..settings import Settings
@@ -50,6 +53,7 @@ class Services:
         answers: Answers to requests with an Idempotency-Key.
         clock: The time.
         seal_key: Opens the hidden seeds at rest.
+        snapshots: Newest signed snapshots, in memory.
     """
 
     engine: Engine
@@ -64,6 +68,7 @@ class Services:
     answers: Answers
     clock: Clock
     seal_key: SealKey
+    snapshots: Newest
 
     @classmethod
     def open(cls, settings: Settings, engine: Engine, *, clock: Clock = now) -> Services:
@@ -102,4 +107,10 @@ class Services:
             answers=Answers(engine, clock=clock),
             clock=clock,
             seal_key=seal_key(settings),
+            snapshots=Newest(DatabaseShelf(engine, genesis), only=settings.netuid),
         )
+
+    def warm(self) -> None:
+        """Load now what the first request would wait for: a signed one that waits ten seconds is refused as stale."""
+        for name in ("bittensor.http_auth", "bittensor.wallets", "fingerprint.compare", "forensics.evidence"):
+            import_module(name)
