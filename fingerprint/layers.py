@@ -8,11 +8,12 @@ invariant wants it.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import torch
 
+from fingerprint.architecture import values
 from fingerprint.architecture.interface import Layout, Role, Slot, View
 from fingerprint.fingerprint import HeadInvariants
 from fingerprint.invariants import heads, units
@@ -20,6 +21,10 @@ from fingerprint.invariants.folding import Folding, folding
 from fingerprint.invariants.spans import SPANNED, Frame, Spans, kinds_of
 from fingerprint.plan import MAX_HEAD_DIM, MAX_HELD, MAX_WIDTH, Plan
 from fingerprint.streaming import SlotReader
+
+CLEAR_GAIN = 0.7
+"""Correlation of a gain with column norms from which it is the reader's: trained gains reach .3 to .7, made-up ones,
+which their readers undo, nearly 1."""
 
 INVARIANT_FAMILIES = frozenset({"decoder", "gpt2", "neox", "bert"})
 
@@ -146,10 +151,19 @@ class LayerScan:
             return blocks
         rotary = self._layout.rotary_dim == dims.head_dim > 1
         kinds = kinds_of(slot.role, view.shape, rotary=rotary, doubtful=bool(self._layout.ambiguous))
-        width = self._frame.probes.shape[0]
-        spans = Spans(self._frame, self._folding(Role.NORM_ATTENTION, width), view.shape, heads, kinds)
+        spans = Spans(self._frame, self._attention_folding(view, self._frame), view.shape, heads, kinds)
         self._spans[slot.role] = spans
         return spans.watch(blocks)
+
+    def _attention_folding(self, view: View, frame: Frame) -> Folding:
+        """The folding of a reader; where layers were guessed, with the gain its columns go by, if that is clear."""
+        fold = self._folding(Role.NORM_ATTENTION, frame.probes.shape[0])
+        if not frame.gains or view.shape[1] != frame.probes.shape[0]:
+            return fold
+        norms = values.column_norms(self._reader.checkpoint, view)
+        likeness = [values.moves_with(gain, norms) for gain in frame.gains]
+        best = int(np.argmax(likeness))
+        return replace(fold, gain=frame.gains[best]) if likeness[best] >= CLEAR_GAIN else fold
 
     def _folding(self, norm: Role, width: int) -> Folding:
         return folding(self._layout, self._reader.findings.vectors.get(Slot(norm, self._layer)), width)

@@ -124,7 +124,9 @@ class _Scan:
         """Sets where attention is looked at from: the token probes, once the embedding was read."""
         drawn = next((result.probes for result in results if result.probes), {})
         if drawn:
-            self._frame = Frame(spans.scaled(next(iter(drawn.values())), self._plan.spans), self._key)
+            found = [gain for slot, gain in self._shared.gains.items() if slot.role in (Role.VALUE, Role.UP)]
+            found = found if self._layout.ambiguous else []
+            self._frame = Frame(spans.scaled(next(iter(drawn.values())), self._plan.spans), self._key, found)
 
     def run(self, job: _Job) -> _Result:
         """Do one job; called from any thread."""

@@ -15,7 +15,7 @@ them by e to 2.2 e, every symmetry at once in bf16 by .002 to .005.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 import torch
@@ -56,10 +56,11 @@ class Frame:
     Args:
         probes: float32 (d, k), see ``scaled``.
         key: Sketch key, which chooses the coordinates of stored rows.
+        gains: float32 (d,) of all norms that readers may have before them, where it is not known which; else none.
     """
 
-    def __init__(self, probes: torch.Tensor, key: bytes) -> None:
-        self.probes, self._key = probes, key
+    def __init__(self, probes: torch.Tensor, key: bytes, gains: Sequence[torch.Tensor] = ()) -> None:
+        self.probes, self.gains, self._key = probes, gains, key
 
     def coordinates(self, size: int) -> torch.Tensor:
         """Coordinates at which stored rows of heads of ``size`` rows are taken, int64 ascending."""
