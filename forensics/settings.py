@@ -59,6 +59,13 @@ class Settings(BaseSettings):
         netuid: The only subnet whose statements the service takes; any when not set.
         origin: Name of the service's log, drawn from its key when the key is made; cannot be changed afterwards.
         key_password: Encrypts the key files under ``keys`` in the home; at least 8 characters. Secret.
+        admins: Hotkeys that may do everything, separated by commas.
+        operators: Hotkeys that may hand in others' submissions.
+        reviewers: Hotkeys that may decide cases.
+        address_rate: Requests a second from one address, in the long run and for each process; 0 for no limit. Reads of
+            verdicts are not counted.
+        hotkey_rate: Signed requests a second of one hotkey, likewise.
+        trusted_proxies: Addresses or networks, separated by commas, whose ``X-Forwarded-For`` is believed.
         seed_key: Seals the hidden seeds at rest, 64 hex digits. Secret; keep it apart from the database.
     """
 
@@ -93,6 +100,12 @@ class Settings(BaseSettings):
     origin: str = Field(default="", pattern=r"^[!-*,-~]{0,200}$")
     key_password: SecretStr = SecretStr("")
     seed_key: SecretStr = SecretStr("")
+    admins: str = Field(default="", max_length=100_000)
+    operators: str = Field(default="", max_length=100_000)
+    reviewers: str = Field(default="", max_length=100_000)
+    address_rate: float = Field(default=50.0, ge=0, le=1e6)
+    hotkey_rate: float = Field(default=5.0, ge=0, le=1e6)
+    trusted_proxies: str = Field(default="", max_length=10_000)
 
     @field_validator("home", mode="after")
     @classmethod
