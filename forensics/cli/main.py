@@ -32,6 +32,7 @@ from . import (
     overfit,
     replay,
     scan,
+    score,
     seed_tasks,
     seeds,
     serve,
@@ -86,6 +87,7 @@ app.command("verify")(verify.verify)
 app.add_typer(log.app, name="log")
 app.add_typer(seeds.app, name="seeds")
 seeds.app.command("tasks")(seed_tasks.tasks)
+app.command("score")(score.score)
 app.command("serve")(serve.serve)
 app.command("migrate")(migrate.migrate)
 app.command("demo")(demo.demo)
