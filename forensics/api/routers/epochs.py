@@ -92,12 +92,13 @@ def router(services: Services) -> APIRouter:
         competition: Competition = DEFAULT_COMPETITION,
     ) -> Response:
         caller = request.caller(services)
+        shelf = shelf_of(netuid, competition)
         with _known():
-            epoch = shelf_of(netuid, competition).epoch(number)
+            epoch = shelf.epoch(number)
         _may_report(epoch, caller.hotkey.address)
 
         def act() -> Answer:
-            kept = ResultStore(services.engine, clock=services.clock).add(
+            kept = ResultStore(services.engine, shelf.contest, clock=services.clock).add(
                 _table(request.body, number), reporter=caller.hotkey.address
             )
             found = {"epoch": number, "digest": kept.digest, "new": kept.new, "scores": kept.scores}
