@@ -43,6 +43,7 @@ class Settings(BaseSettings):
         hub_total_bytes: Largest repository that is fetched.
         hub_file_bytes: Largest file that is fetched.
         hub_keep_free: Bytes of disk that fetching leaves free.
+        hub_pool_bytes: Bytes of weights that are kept for the next repository that has them; 0 keeps none.
         netuid: The only subnet whose statements the service takes; any when not set.
         origin: Name of the service's log, drawn from its key when the key is made; cannot be changed afterwards.
         key_password: Encrypts the key files under ``keys`` in the home; at least 8 characters. Secret.
@@ -64,6 +65,7 @@ class Settings(BaseSettings):
     hub_total_bytes: int = Field(default=200 << 30, ge=1)
     hub_file_bytes: int = Field(default=60 << 30, ge=1)
     hub_keep_free: int = Field(default=2 << 30, ge=0)
+    hub_pool_bytes: int = Field(default=50 << 30, ge=0)
     netuid: int | None = Field(default=None, ge=0, le=0xFFFF)
     origin: str = Field(default="", pattern=r"^[!-*,-~]{0,200}$")
     key_password: SecretStr = SecretStr("")
