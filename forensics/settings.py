@@ -44,6 +44,7 @@ class Settings(BaseSettings):
         hub_total_bytes: Largest repository that is fetched.
         hub_file_bytes: Largest file that is fetched.
         hub_keep_free: Bytes of disk that fetching leaves free.
+        hub_pool_bytes: Bytes of weights that are kept for the next repository that has them; 0 keeps none.
         chain: What a worker follows: a node (finney, test, local, ws:// or wss://) or a recorded subnet; nothing when empty.
         chain_seconds: How often it looks.
         wallet: `NAME/HOTKEY` of the wallet whose hotkey anchors the log; it is not anchored when empty.
@@ -84,6 +85,7 @@ class Settings(BaseSettings):
     hub_total_bytes: int = Field(default=200 << 30, ge=1)
     hub_file_bytes: int = Field(default=60 << 30, ge=1)
     hub_keep_free: int = Field(default=2 << 30, ge=0)
+    hub_pool_bytes: int = Field(default=50 << 30, ge=0)
     chain: str = Field(default="", max_length=500)
     chain_seconds: float = Field(default=12.0, gt=0, le=3600)
     wallet: str = Field(default="", pattern=r"^([^/]{1,100}/[^/]{1,100})?$")
