@@ -45,11 +45,11 @@ class Settings(BaseSettings):
         hub_file_bytes: Largest file that is fetched.
         hub_keep_free: Bytes of disk that fetching leaves free.
         hub_pool_bytes: Bytes of weights that are kept for the next repository that has them; 0 keeps none.
-        chain: What a worker follows: a node (finney, test, local, ws:// or wss://) or a recorded subnet; nothing when empty.
+        chain: What a worker follows: a node (finney, test, local, ws:// or wss://) or a recorded subnet; empty for none.
         chain_seconds: How often it looks.
         wallet: `NAME/HOTKEY` of the wallet whose hotkey anchors the log; it is not anchored when empty.
         wallet_path: Folder of wallets; bittensor's own when not set.
-        beacons: drand endpoints or a file of signatures, comma-separated, for moving epochs on; the public ones when empty.
+        beacons: drand endpoints, comma-separated, or a file of signatures, for moving epochs on; empty for the public ones.
         competition: Name of the competition that snapshots and statements speak of.
         policy: Policy file; the one that is shipped when not set.
         concurrency: Submissions that a worker has under way at once.
