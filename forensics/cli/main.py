@@ -23,6 +23,7 @@ from .. import errors
 from ..errors import Exit, ForensicsError, Unavailable, UsageError
 from . import (
     attest,
+    chain,
     compare,
     demo,
     identify,
@@ -37,6 +38,7 @@ from . import (
     seeds,
     serve,
     verify,
+    worker,
 )
 from .console import emit, say
 
@@ -85,10 +87,12 @@ app.command("replay")(replay.replay)
 app.add_typer(attest.app, name="attest")
 app.command("verify")(verify.verify)
 app.add_typer(log.app, name="log")
+app.add_typer(chain.app, name="chain")
 app.add_typer(seeds.app, name="seeds")
 seeds.app.command("tasks")(seed_tasks.tasks)
 app.command("score")(score.score)
 app.command("serve")(serve.serve)
+app.command("worker")(worker.worker)
 app.command("migrate")(migrate.migrate)
 app.command("demo")(demo.demo)
 

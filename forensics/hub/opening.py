@@ -1,0 +1,32 @@
+"""From settings to a hub."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from urllib.parse import unquote, urlsplit
+
+from ..errors import UsageError
+from ..settings import Settings
+from .interface import Hub
+from .limits import FetchLimits
+from .local import LocalHub
+
+
+def limits_of(settings: Settings) -> FetchLimits:
+    """The bounds that the settings give."""
+    return FetchLimits(
+        total_bytes=settings.hub_total_bytes, file_bytes=settings.hub_file_bytes, keep_free=settings.hub_keep_free
+    )
+
+
+def open_hub(settings: Settings) -> Hub:
+    """The hub that the settings name.
+
+    Raises:
+        UsageError: The setting is no URL that is understood.
+        HubMisuse: The folder of a ``file:`` URL is not there.
+    """
+    parts = urlsplit(settings.hub)
+    if parts.scheme == "file":
+        return LocalHub(Path(unquote(parts.path)), limits_of(settings))
+    raise UsageError("no such kind of hub", where="setting hub", got=parts.scheme)
