@@ -89,9 +89,7 @@ def _finding(entry: Held, kept: list[Held], *, allowed: int, newest: bool) -> tu
         null="owners/coldkey",
         evidence=digest_of(evidence),
         measured={"proof": "same_coldkey", "allowed": allowed, "confidence": 1.0},
-        exculpatory=(
-            Exculpation("no_wrongdoing", "owning several hotkeys wrongs nobody; the rule is the competition's"),
-        ),
+        exculpatory=(Exculpation("no_wrongdoing", "owning several hotkeys wrongs nobody; the competition limits it"),),
     )
     return finding, evidence
 

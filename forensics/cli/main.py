@@ -34,6 +34,7 @@ from . import (
     policy,
     replay,
     scan,
+    score,
     seed_tasks,
     seeds,
     serve,
@@ -91,6 +92,7 @@ app.add_typer(log.app, name="log")
 app.add_typer(chain.app, name="chain")
 app.add_typer(seeds.app, name="seeds")
 seeds.app.command("tasks")(seed_tasks.tasks)
+app.command("score")(score.score)
 app.command("serve")(serve.serve)
 app.command("worker")(worker.worker)
 app.command("migrate")(migrate.migrate)

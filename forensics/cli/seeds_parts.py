@@ -11,10 +11,14 @@ from .console import emit, say
 from .output import write_file
 
 if TYPE_CHECKING:
+    from attest.log.note import NoteKey
     from attest.seeds.beacon import Network
+    from attest.seeds.monitor import Watch
 
     from ..epochs.records import Epoch
     from ..epochs.rotation import Happened, Rotation
+    from ..epochs.verifying import ReadLog
+    from .home import Home
 
 
 def next_round(last: Epoch | None, every: int, now: int, network: Network) -> int:
@@ -91,6 +95,20 @@ def report(rotation: Rotation, numbers: list[int], happened: list[Happened], *, 
     if not epochs:
         say("no epochs are committed; `forensics seeds commit` commits some")
     return Exit.CLEAN
+
+
+def log_reader(url: str, home: Home) -> ReadLog:
+    """Reads a service's whole log, unless it is known to have shown two."""
+    from ..claims.remote import Remote
+    from ..epochs.verifying import watched
+    from ..forks import FOLDER, Forks
+
+    def read(key: NoteKey) -> Watch:
+        Forks(home.settings.home / FOLDER).check(key)
+        remote = Remote(url)
+        return watched(key, remote.checkpoint(), remote.tile)
+
+    return read
 
 
 def document(epoch: Epoch, network: Network) -> dict[str, Any]:

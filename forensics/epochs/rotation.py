@@ -163,8 +163,8 @@ class Rotation:
         """Kind and envelope of the statement, and the columns that come with the change."""
         moment = seen.facts.moment
         if change.state is State.ANCHORED and seen.stamp is not None:
-            evidence = "sha256:" + seen.stamp.digest
-            return *self._step(epoch, Step.ANCHORED, moment, evidence=evidence), {"stamp": _stored(seen.stamp)}
+            evidence, held = "sha256:" + seen.stamp.digest, Moment(seen.stamp.block, seen.stamp.block_time)
+            return *self._step(epoch, Step.ANCHORED, held, evidence=evidence), {"stamp": _stored(seen.stamp)}
         if change.state is State.MIXING:
             return *self._step(epoch, Step.MIXING, moment), {}
         if change.state is State.OPEN and seen.mix is not None:

@@ -91,6 +91,7 @@ class Publisher:
         seats = tuple(neurons)
         owners = {seat.hotkey: seat.coldkey for seat in seats}
         self._verdicts.examine_owners(self._genesis, netuid, owners)
+        self._verdicts.catch_up(self._genesis, netuid)  # else verdicts of an older policy would go out under this one
         head = open_checkpoint(self._log.checkpoint(), log=self._log.key).checkpoint
         ref = LogRef(origin=head.origin, size=head.size, root=_base64(head.root))
         with writing(self._engine) as session:

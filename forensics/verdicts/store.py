@@ -160,6 +160,22 @@ class Verdicts:
             rows = session.scalars(query.order_by(VerdictRow.id)).all()
             return [read(row.document, where=f"verdict {row.id}") for row in rows]
 
+    def catch_up(self, genesis: str, netuid: int) -> int:
+        """Judge again what was judged on other grounds than now: by another policy, or before something was found.
+
+        Submissions that have no verdict yet are left to whoever works on them.
+
+        Returns:
+            How many verdicts are new.
+        """
+        with reading(self._engine) as session:
+            rows = newest_entries(session, genesis, netuid)
+            verdicts = _newest_verdicts(session, [row.id for row in rows])
+            judged = [row for row in rows if row.id in verdicts]
+            said = findings_of(session, [row.id for row in judged])
+            behind = [r.id for r in judged if self._inputs(r, *said[r.id]) != verdicts[r.id].inputs]
+        return sum(self.judge(entry).new for entry in behind)
+
     def examine_owners(self, genesis: str, netuid: int, coldkeys: Mapping[str, str]) -> int:
         """Where the policy limits the entries of one owner: find those beyond the limit, and judge what changed.
 
@@ -188,6 +204,9 @@ class Verdicts:
             and self.record_findings(row.id, [found[hotkey][0]] if hotkey in found else [], detector=operators.DETECTOR)
         ]
         return sum(self.judge(entry).new for entry in news)
+
+    def _inputs(self, row: EntryRow, findings: Sequence[Finding], examined: Iterable[str]) -> str:
+        return inputs_digest(self.policy, subject_of(row, examined), findings, self._decisions(row.digest))
 
     def _record(self, session: Session, entry_id: int, findings: Iterable[Finding], detector: str) -> bool:
         once = {finding.digest: finding for finding in findings}
