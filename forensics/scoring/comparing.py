@@ -55,7 +55,7 @@ class Difference:
     result: str
 
 
-class Tests:
+class Pairwise:
     """The tests of one field under one policy's levels.
 
     Args:

@@ -22,7 +22,7 @@ from typing import Final
 
 import numpy as np
 
-from .comparing import Bools, Places, Tests
+from .comparing import Bools, Pairwise, Places
 
 BLOCK: Final = 32
 """Models of the first block; blocks double, for the later ones mostly end at the models that entered before."""
@@ -58,11 +58,11 @@ class Front:
         return kept
 
 
-def run(tests: Tests, competing: Places, count: int) -> Front:
+def run(pairs: Pairwise, competing: Places, count: int) -> Front:
     """Play the models in order.
 
     Args:
-        tests: How to compare.
+        pairs: How to compare.
         competing: Places that compete, in commit order.
         count: Places of the field.
     """
@@ -71,50 +71,50 @@ def run(tests: Tests, competing: Places, count: int) -> Front:
     crowns: list[int] = []
     start, size = 0, BLOCK
     while start < len(competing):
-        alive = _unheld(tests, competing[start : start + size], entered)
+        alive = _unheld(pairs, competing[start : start + size], entered)
         start, size = start + size, size * 2
-        new = _enter(tests, alive)
+        new = _enter(pairs, alive)
         if not len(new):
             continue
-        worse = tests.worse(new, np.concatenate([entered, new]))
+        worse = pairs.worse(new, np.concatenate([entered, new]))
         _dethrone(worse, new, entered, dethroned_by)
         before, entered = len(entered), np.concatenate([entered, new])
         _crown(worse, entered, before, crowns)
     return Front(entered, dethroned_by, tuple(crowns))
 
 
-def holder(tests: Tests, front: Front, place: int) -> int | None:
+def holder(pairs: Pairwise, front: Front, place: int) -> int | None:
     """The first model that holds a held one; None when it entered."""
     earlier = front.entered[front.entered < place]
-    holds = ~tests.better(np.array([place]), earlier)[0]
+    holds = ~pairs.better(np.array([place]), earlier)[0]
     return int(earlier[np.argmax(holds)]) if holds.any() else None
 
 
-def cycles(tests: Tests, front: Front) -> tuple[tuple[int, int], ...]:
+def cycles(pairs: Pairwise, front: Front) -> tuple[tuple[int, int], ...]:
     """Pairs (later, earlier) of wearers of the crown of which the later is worse somewhere; there is none."""
     crowns = np.array(front.crowns, dtype=np.intp)
-    worse = tests.worse(crowns, crowns)
+    worse = pairs.worse(crowns, crowns)
     return tuple((int(crowns[i]), int(crowns[j])) for i, j in zip(*np.nonzero(np.tril(worse, -1)), strict=True))
 
 
-def _unheld(tests: Tests, newcomers: Places, entered: Places) -> Places:
+def _unheld(pairs: Pairwise, newcomers: Places, entered: Places) -> Places:
     """Those that no model that entered before holds; the strongest are met first, for they hold most."""
-    by_strength = entered[np.argsort(-tests.strength(entered), kind="stable")]
+    by_strength = entered[np.argsort(-pairs.strength(entered), kind="stable")]
     start, size = 0, FIRST
     while start < len(by_strength) and len(newcomers):
         met = by_strength[start : start + size]
-        newcomers = newcomers[tests.possibly_better(newcomers, met).all(axis=1)]
-        newcomers = newcomers[tests.better(newcomers, met).all(axis=1)]
+        newcomers = newcomers[pairs.possibly_better(newcomers, met).all(axis=1)]
+        newcomers = newcomers[pairs.better(newcomers, met).all(axis=1)]
         start, size = start + size, size * 4
     return newcomers
 
 
-def _enter(tests: Tests, alive: Places) -> Places:
+def _enter(pairs: Pairwise, alive: Places) -> Places:
     """Those that also no earlier one of their own block holds, a few at a time."""
     entered = alive[:0]
     for start in range(0, len(alive), SMALL):
-        few = _unheld(tests, alive[start : start + SMALL], entered)
-        beats = np.ascontiguousarray(tests.better(few, few).T)
+        few = _unheld(pairs, alive[start : start + SMALL], entered)
+        beats = np.ascontiguousarray(pairs.better(few, few).T)
         standing = np.ones(len(few), dtype=np.bool_)
         for place in range(len(few)):
             if standing[place]:

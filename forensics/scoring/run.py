@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from . import front as ordered
-from .comparing import Difference, Tests
+from .comparing import Difference, Pairwise
 from .field import Environment, Field, Submission, counts_of, means_of, shown
 from .front import Front
 from .judged import Judged, judge
@@ -128,10 +128,10 @@ def score(field: Field, policy: Policy, reading: Reading | None = None) -> Scori
     competing = np.array([i for i, s in enumerate(field.submissions) if not s.excluded], dtype=np.intp)
     attempts = dict(zip(competing.tolist(), spend([judged[i].names for i in competing], policy.alpha), strict=True))
     alphas = [attempts[i].alpha if i in attempts else policy.alpha for i in range(count)]
-    tests = Tests(field, alphas, worse_alpha=policy.worse_alpha, min_overlap=policy.min_overlap)
-    front = ordered.run(tests, competing, count)
+    pairs = Pairwise(field, alphas, worse_alpha=policy.worse_alpha, min_overlap=policy.min_overlap)
+    front = ordered.run(pairs, competing, count)
     payment = pay(_ranked(front), merits(field.environments, count), [j.multiplier for j in judged], policy)
-    rows = _rows(field, judged, attempts, tests, front, payment)
+    rows = _rows(field, judged, attempts, pairs, front, payment)
     return Scoring(
         policy=policy,
         field=field,
@@ -166,7 +166,7 @@ def _rows(
     field: Field,
     judged: Sequence[Judged],
     attempts: dict[int, Attempt],
-    tests: Tests,
+    pairs: Pairwise,
     front: Front,
     payment: Payment,
 ) -> tuple[Row, ...]:
@@ -187,7 +187,7 @@ def _rows(
                 earned=payment.earned.get(place, 0.0),
                 weight=payment.paid.get(place, 0.0),
                 scores=_scores(numbers, place),
-                against=_against(place, standing, tests, front) if explained else (),
+                against=_against(place, standing, pairs, front) if explained else (),
             )
         )
     return tuple(rows)
@@ -211,22 +211,22 @@ def _scores(numbers: Sequence[tuple[Environment, np.ndarray, np.ndarray]], place
     }
 
 
-def _against(place: int, standing: Standing, tests: Tests, front: Front) -> tuple[Against, ...]:
+def _against(place: int, standing: Standing, pairs: Pairwise, front: Front) -> tuple[Against, ...]:
     if standing is Standing.HELD:
-        other = ordered.holder(tests, front, place)
-        return () if other is None else (_compared("held by", place, other, tests),)
+        other = ordered.holder(pairs, front, place)
+        return () if other is None else (_compared("held by", place, other, pairs),)
     if standing is Standing.DETHRONED:
-        return (_compared("dethroned by", place, int(front.dethroned_by[place]), tests),)
+        return (_compared("dethroned by", place, int(front.dethroned_by[place]), pairs),)
     if standing is Standing.FRONT and front.crown is not None:
-        return (_compared("short of", place, front.crown, tests),)
+        return (_compared("short of", place, front.crown, pairs),)
     before = front.crowns[: front.crowns.index(place)][-SHOWN:] if place in front.crowns else ()
     roles = ["no worse than"] * (len(before) - 1) + ["took the crown from"]
-    return tuple(_compared(role, place, other, tests) for role, other in zip(roles, before, strict=False))
+    return tuple(_compared(role, place, other, pairs) for role, other in zip(roles, before, strict=False))
 
 
-def _compared(role: str, place: int, other: int, tests: Tests) -> Against:
+def _compared(role: str, place: int, other: int, pairs: Pairwise) -> Against:
     later, earlier = max(place, other), min(place, other)
-    return Against(role, other, other > place, tests.details(later, earlier))
+    return Against(role, other, other > place, pairs.details(later, earlier))
 
 
 def _alarms(rows: Sequence[Row], payment: Payment) -> tuple[Alarm, ...]:

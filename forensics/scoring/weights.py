@@ -42,7 +42,7 @@ def pay(ranked: Sequence[int], merit: Floats, multipliers: Sequence[float], poli
     earned = dict(zip(ranked[: policy.places], _shares(ranked[: policy.places], merit, policy), strict=False))
     kept = {place: share * multipliers[place] for place, share in earned.items()}
     withheld = fsum(share - kept[place] for place, share in earned.items())
-    clean = [place for place in earned if multipliers[place] == 1]
+    clean = [place for place, share in earned.items() if multipliers[place] == 1 and share > 0]
     if policy.withheld == "share" and clean and withheld > 0:
         base = fsum(earned[place] for place in clean)
         kept |= {place: kept[place] + withheld * earned[place] / base for place in clean}
@@ -77,8 +77,9 @@ def _between(environment: Environment) -> Floats:
     if not len(known):
         return np.zeros(len(mean))
     low, high = _bounds(environment, known)
-    with np.errstate(invalid="ignore"):
-        return np.nan_to_num(np.clip((mean - low) / (high - low), 0, 1)) if high > low else np.ones(len(mean))
+    if high <= low:
+        return np.where(np.isnan(mean), 0.0, 1.0)
+    return np.nan_to_num(np.clip((mean - low) / (high - low), 0, 1))
 
 
 def _bounds(environment: Environment, known: Floats) -> tuple[float, float]:
