@@ -1,9 +1,9 @@
 """The shelf of entries: accepted once, moved by compare-and-set, never deleted.
 
-A later claim must not be judged while an earlier one of its subnet is still on its way, or the original would be
-blamed for its copy. But what cannot be fetched must hold up nobody: an earlier claim counts as on its way only until
-its first attempt failed, and no longer than ``patience``. When it becomes known after all, those judged without it are
-judged again (``reopen``).
+A claim must not be judged while an earlier one of its subnet (or one of the same place) is still on its way, or a
+copy would pass for the original. But what cannot be fetched must hold up nobody: an earlier claim counts as on its way
+only until its first attempt failed, and no longer than ``patience``. When it becomes known after all, those judged
+without it are judged again (``reopen``).
 """
 
 from __future__ import annotations
@@ -50,6 +50,15 @@ class Entries:
         claimed = claimed.bounded()
         known = self._find(claimed.digest)
         return known or self._make(claimed, source, refused or claimed.problem)
+
+    def accept_all(self, claims: Sequence[tuple[Claimed, str | None]], source: str) -> int:
+        """Entries of many claims, each with why it is refused (or None), in one transaction; how many are new."""
+        made = 0
+        with writing(self._engine) as session:
+            for claimed, refused in sorted(claims, key=lambda c: c[0].position):
+                claimed = claimed.bounded()
+                made += self._add(session, claimed, source, refused or claimed.problem) is not None
+        return made
 
     def get(self, digest: str) -> Entry:
         """The entry of a public id.
@@ -176,12 +185,10 @@ class Entries:
         """Try a parked entry anew from the start, for whoever mended what was wrong."""
         there = [_is(entry.id, entry.turn), EntryRow.state == State.PARKED]
         now_ = self._clock()
-        return self._set(
-            there, state=State.FOUND, turn=entry.turn + 1, attempts=0, begun=0, due_at=now_, found_at=now_
-        )
+        return self._set(there, state=State.FOUND, turn=entry.turn + 1, attempts=0, begun=0, due_at=now_, found_at=now_)
 
     def reopen(self, later_than: Claimed, roots: Iterable[str]) -> int:
-        """Judge again what was, or is being, judged without an earlier claim that is now known.
+        """Judge again what was, or is being, judged without a claim that is not later and now known.
 
         Args:
             later_than: The claim that became known.
@@ -194,7 +201,7 @@ class Entries:
         return self._change(there, state=State.IDENTIFYING, turn=EntryRow.turn + 1, due_at=self._clock())
 
     def any_judged_after(self, claimed: Claimed) -> bool:
-        """Whether a later claim was, or is being, judged."""
+        """Whether a claim that is not earlier was, or is being, judged."""
         with reading(self._engine) as session:
             return session.scalars(select(EntryRow.id).where(*_judged_after(claimed)).limit(1)).first() is not None
 
@@ -204,38 +211,23 @@ class Entries:
             return None if row is None else entry_of(row)
 
     def _make(self, claimed: Claimed, source: str, refused: str | None) -> Entry:
-        now_ = self._clock()
-        row = EntryRow(
-            digest=claimed.digest,
-            genesis=claimed.genesis,
-            netuid=claimed.netuid,
-            hotkey=claimed.hotkey,
-            repo=claimed.repo,
-            revision=claimed.revision,
-            block=claimed.block,
-            extrinsic=claimed.extrinsic,
-            source=source,
-            state=State.REFUSED if refused else State.FOUND,
-            reason=refused[:REASON_LIMIT] if refused else None,
-            attempts=0,
-            begun=0,
-            turn=1,
-            queued=0,
-            found_at=now_,
-            due_at=now_,
-            changed_at=now_,
-        )
         with writing(self._engine) as session:
-            other = session.scalars(select(EntryRow).where(EntryRow.digest == claimed.digest)).one_or_none()
-            if other is not None:
-                return entry_of(other)
-            try:
-                with session.begin_nested():
-                    session.add(row)
-                return replace(entry_of(row), new=True)
-            except IntegrityError:  # PostgreSQL: another process made it since we looked
-                pass
+            made = self._add(session, claimed, source, refused)
+            if made is not None:
+                return replace(made, new=True)
         return self.get(claimed.digest)
+
+    def _add(self, session: Session, claimed: Claimed, source: str, refused: str | None) -> Entry | None:
+        """A new row; None where there is one."""
+        if session.scalars(select(EntryRow.id).where(EntryRow.digest == claimed.digest)).first() is not None:
+            return None
+        row = _row(claimed, source, refused, self._clock())
+        try:
+            with session.begin_nested():
+                session.add(row)
+            return entry_of(row)
+        except IntegrityError:  # PostgreSQL: another process made it since we looked
+            return None
 
     def _set(self, there: Sequence[ColumnElement[bool]], **fields: Any) -> bool:
         return self._change(there, **fields) > 0
@@ -256,7 +248,8 @@ def _judged_after(claimed: Claimed) -> list[ColumnElement[bool]]:
     return [
         EntryRow.genesis == claimed.genesis,
         EntryRow.netuid == claimed.netuid,
-        or_(EntryRow.block > block, and_(EntryRow.block == block, EntryRow.extrinsic > extrinsic)),
+        EntryRow.digest != claimed.digest,
+        or_(EntryRow.block > block, and_(EntryRow.block == block, EntryRow.extrinsic >= extrinsic)),
         or_(
             EntryRow.state.in_([State.JUDGED, State.JUDGING]),
             and_(EntryRow.state == State.IDENTIFYING, EntryRow.queued == EntryRow.turn),
@@ -276,7 +269,30 @@ def _horizon(session: Session, since: datetime) -> dict[tuple[str, int], tuple[i
 
 def _held_up(entry: Entry, horizon: dict[tuple[str, int], tuple[int, int]]) -> bool:
     first = horizon.get((entry.claimed.genesis, entry.claimed.netuid))
-    return first is not None and first < entry.claimed.position
+    return first is not None and first <= entry.claimed.position
+
+
+def _row(claimed: Claimed, source: str, refused: str | None, at: datetime) -> EntryRow:
+    return EntryRow(
+        digest=claimed.digest,
+        genesis=claimed.genesis,
+        netuid=claimed.netuid,
+        hotkey=claimed.hotkey,
+        repo=claimed.repo,
+        revision=claimed.revision,
+        block=claimed.block,
+        extrinsic=claimed.extrinsic,
+        source=source,
+        state=State.REFUSED if refused else State.FOUND,
+        reason=refused[:REASON_LIMIT] if refused else None,
+        attempts=0,
+        begun=0,
+        turn=1,
+        queued=0,
+        found_at=at,
+        due_at=at,
+        changed_at=at,
+    )
 
 
 def entry_of(row: EntryRow) -> Entry:

@@ -69,7 +69,7 @@ class DbosJobs:
             "notification_listener_polling_interval_sec": 5.0,
         }
         DBOS(config=config)
-        self._work = DBOS.workflow(name="turn", max_recovery_attempts=None)(self._turn)
+        self._work = DBOS.workflow(name="turn", max_recovery_attempts=None)(_turn(self._steps))
         DBOS.launch()
         common: dict[str, Any] = {"polling_interval_sec": POLL_SECONDS, "on_conflict": "always_update"}
         DBOS.register_queue(
@@ -102,8 +102,14 @@ class DbosJobs:
         DBOS.destroy(destroy_registry=True)
         self._work = None
 
-    def _turn(self, kind: str, entry: int, turn: int) -> None:
-        carry_out(Kind(kind), self._steps, _run, entry, turn)
+
+def _turn(steps: Steps) -> Callable[[str, int, int], None]:
+    """The one workflow there is. DBOS marks the function it is given, so it must be a plain one."""
+
+    def turn_of(kind: str, entry: int, turn: int) -> None:
+        carry_out(Kind(kind), steps, _run, entry, turn)
+
+    return turn_of
 
 
 def _run(name: str, step: Callable[[int, int], Document], entry: int, turn: int) -> Document:

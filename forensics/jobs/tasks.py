@@ -36,6 +36,7 @@ class Task:
         run: What is done; raises where it could not be.
         alone: Whether one worker at a time is enough.
         wake: Set by whoever wants it done now.
+        rest: Seconds between two runs, however often it is woken.
     """
 
     name: str
@@ -43,6 +44,7 @@ class Task:
     run: Callable[[], object]
     alone: bool = False
     wake: threading.Event | None = None
+    rest: float = 0.0
 
 
 class Board:
@@ -143,11 +145,11 @@ class Schedule:
         while not self._stop.is_set():
             self.once(task)
             pause = task.every * (1 + JITTER * (2 * self._draw() - 1))
-            if task.wake is not None:
-                task.wake.wait(pause)
-                task.wake.clear()
-            else:
+            if task.wake is None:
                 self._stop.wait(pause)
+            elif not self._stop.wait(task.rest):
+                task.wake.wait(max(0.0, pause - task.rest))
+                task.wake.clear()
 
     def _report(self, task: Task, problem: str | None) -> None:
         if problem != self._told.get(task.name) and problem is not None:
