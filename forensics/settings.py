@@ -44,11 +44,12 @@ class Settings(BaseSettings):
         hub_total_bytes: Largest repository that is fetched.
         hub_file_bytes: Largest file that is fetched.
         hub_keep_free: Bytes of disk that fetching leaves free.
-        chain: What a worker follows: a node (finney, test, local, ws:// or wss://) or a recorded subnet; nothing when empty.
+        hub_pool_bytes: Bytes of weights that are kept for the next repository that has them; 0 keeps none.
+        chain: What a worker follows: a node (finney, test, local, ws:// or wss://) or a recorded subnet; empty for none.
         chain_seconds: How often it looks.
         wallet: `NAME/HOTKEY` of the wallet whose hotkey anchors the log; it is not anchored when empty.
         wallet_path: Folder of wallets; bittensor's own when not set.
-        beacons: drand endpoints or a file of signatures, comma-separated, for moving epochs on; the public ones when empty.
+        beacons: drand endpoints, comma-separated, or a file of signatures, for moving epochs on; empty for the public ones.
         competition: Name of the competition that snapshots and statements speak of.
         policy: Policy file; the one that is shipped when not set.
         concurrency: Submissions that a worker has under way at once.
@@ -66,6 +67,7 @@ class Settings(BaseSettings):
             verdicts are not counted.
         hotkey_rate: Signed requests a second of one hotkey, likewise.
         trusted_proxies: Addresses or networks, separated by commas, whose ``X-Forwarded-For`` is believed.
+        log_level: ``debug``, ``info``, ``warning`` or ``error``.
         seed_key: Seals the hidden seeds at rest, 64 hex digits. Secret; keep it apart from the database.
     """
 
@@ -84,6 +86,7 @@ class Settings(BaseSettings):
     hub_total_bytes: int = Field(default=200 << 30, ge=1)
     hub_file_bytes: int = Field(default=60 << 30, ge=1)
     hub_keep_free: int = Field(default=2 << 30, ge=0)
+    hub_pool_bytes: int = Field(default=50 << 30, ge=0)
     chain: str = Field(default="", max_length=500)
     chain_seconds: float = Field(default=12.0, gt=0, le=3600)
     wallet: str = Field(default="", pattern=r"^([^/]{1,100}/[^/]{1,100})?$")
@@ -105,6 +108,7 @@ class Settings(BaseSettings):
     reviewers: str = Field(default="", max_length=100_000)
     address_rate: float = Field(default=50.0, ge=0, le=1e6)
     hotkey_rate: float = Field(default=5.0, ge=0, le=1e6)
+    log_level: str = Field(default="info", pattern=r"^(debug|info|warning|error)$")
     trusted_proxies: str = Field(default="", max_length=10_000)
 
     @field_validator("home", mode="after")

@@ -10,13 +10,17 @@ from starlette.responses import HTMLResponse
 
 from . import docs, openapi, problems
 from .limits import MAX_BODY, BodyLimit, Door
-from .routers import attestations, epochs, log, models, service, submissions, verdicts
+from .logs import Access
+from .metrics import Measured
+from .routers import attestations, epochs, evidence, identify, log, models, service, submissions, verdicts
 from .services import Services
 
 ROUTERS = (
     service.router,
     verdicts.router,
     submissions.router,
+    identify.router,
+    evidence.router,
     attestations.router,
     models.router,
     log.router,
@@ -39,6 +43,7 @@ def create_app(services: Services, *, max_body: int = MAX_BODY) -> FastAPI:
     problems.install(app)
     app.add_middleware(BodyLimit, limit=max_body)
     app.add_middleware(Door, addresses=services.addresses)
+    app.add_middleware(Measured, counts=services.counts, access=Access())
     for make in ROUTERS:
         app.include_router(make(services))
     app.add_api_route("/docs", lambda: HTMLResponse(docs.page(app.openapi())), include_in_schema=False)

@@ -48,6 +48,7 @@ HTTP: Final[dict[str, Code]] = {
     "epoch_not_open": Code(409, "nothing can have been measured in this epoch yet", "Wait until it is open."),
     "epoch_unknown": Code(404, "no such epoch is committed here"),
     "evidence_unknown": Code(404, "no evidence of this digest is published here"),
+    "fingerprint_refused": Code(422, "not a fingerprint that can be trusted", "Make it with `forensics scan`."),
     "hook_limit": Code(409, "this hotkey has as many webhooks as it may", "Delete one."),
     "hook_unknown": Code(404, "no such webhook of yours"),
     "hook_url_refused": Code(422, "webhooks go to https URLs of public hosts only"),
@@ -58,6 +59,7 @@ HTTP: Final[dict[str, Code]] = {
     "idempotency_key_malformed": Code(400, "Idempotency-Key is not 1 to 255 visible ASCII characters"),
     "idempotency_key_reused": Code(422, "this Idempotency-Key was used for another request", "Use a new one."),
     "identify_busy": Code(429, "as many identifications wait as may", "Try again after Retry-After."),
+    "identify_failed": Code(503, "the comparison did not end well; nothing follows from it", "Try again later."),
     "internal_error": Code(500, "something went wrong here; it is not your request", "Tell the service's operator."),
     "invalid_request": Code(422, "a parameter or field is missing, or not what it must be"),
     "malformed_digest": Code(400, "not sha256: and 64 hex digits"),
@@ -115,9 +117,9 @@ def _classes() -> Iterator[type[Exception]]:
     while waiting:
         kind = waiting.pop()
         waiting += kind.__subclasses__()
-        if kind.__module__.split(".")[0] in ("forensics", "attest", "fingerprint") and _takes_text(kind):
-            if not _meaning(kind).startswith("Base of"):
-                yield kind
+        ours = kind.__module__.split(".")[0] in ("forensics", "attest", "fingerprint")
+        if ours and _takes_text(kind) and not _meaning(kind).startswith("Base of"):
+            yield kind
 
 
 def _takes_text(kind: type[Exception]) -> bool:

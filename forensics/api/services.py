@@ -16,6 +16,7 @@ from attest.log import Log
 from attest.log.note import NoteKey
 from attest.seeds.seal import SealKey
 
+from .. import logs
 from ..attestations.relations import KnownRelations
 from ..attestations.service import Attestations
 from ..entries.entries import Entries
@@ -26,8 +27,10 @@ from ..known.registry import Registry
 from ..log_store import DatabaseLog
 from ..place import now, settings_genesis
 from ..store.blobs import Blobs
+from .asking import Asking
 from .commitments import Commitments
 from .idempotency import Answers
+from .metrics import Counts
 from .nonces import DatabaseNonces
 from .rates import Buckets, Rate
 from .roles import Roles
@@ -65,6 +68,9 @@ class Services:
         roles: Who may do what.
         addresses: How often an address may ask.
         hotkeys: How often a hotkey may.
+        counts: What is counted.
+        blobs: Evidence and statements.
+        asking: Identifies fingerprints.
     """
 
     engine: Engine
@@ -85,6 +91,9 @@ class Services:
     roles: Roles
     addresses: Buckets
     hotkeys: Buckets
+    counts: Counts
+    blobs: Blobs
+    asking: Asking
 
     @classmethod
     def open(cls, settings: Settings, engine: Engine, *, clock: Clock = now) -> Services:
@@ -123,11 +132,14 @@ class Services:
             answers=Answers(engine, clock=clock),
             clock=clock,
             seal_key=seal_key(settings),
-            snapshots=Newest(DatabaseShelf(engine, genesis), only=settings.netuid),
+            snapshots=Newest(DatabaseShelf(engine, genesis), only=settings.netuid, failed=_note),
             entries=Entries(engine, clock=clock),
             commitments=Commitments(engine, genesis),
             roles=Roles.of(settings, engine, genesis),
             addresses=Buckets(Rate(settings.address_rate, BURST_SECONDS * settings.address_rate)),
+            counts=Counts(),
+            blobs=blobs,
+            asking=Asking.of(settings, engine),
             hotkeys=Buckets(Rate(settings.hotkey_rate, BURST_SECONDS * settings.hotkey_rate)),
         )
 
@@ -135,3 +147,8 @@ class Services:
         """Load now what the first request would wait for: a signed one that waits ten seconds is refused as stale."""
         for name in ("bittensor.http_auth", "bittensor.wallets", "fingerprint.compare", "forensics.evidence"):
             import_module(name)
+
+
+def _note(error: Exception) -> None:
+    """Why the newest snapshot could not be looked up; what is held is served on."""
+    logs.logger("forensics.snapshots").warning("snapshot not read", error=str(error))

@@ -31,6 +31,7 @@ from . import (
     log,
     migrate,
     overfit,
+    policy,
     replay,
     scan,
     score,
@@ -83,6 +84,7 @@ app.command("compare")(compare.compare)
 app.add_typer(known.app, name="known")
 app.command("identify")(identify.identify)
 app.command("overfit")(overfit.overfit)
+app.add_typer(policy.app, name="policy")
 app.command("replay")(replay.replay)
 app.add_typer(attest.app, name="attest")
 app.command("verify")(verify.verify)

@@ -43,6 +43,7 @@ class Seat:
 
     uid: int
     hotkey: str
+    coldkey: str = ""
 
 
 def hotkey(name: str) -> str:
