@@ -65,7 +65,9 @@ class Claimed:
     def bounded(self) -> Claimed:
         """Itself, cut to what a row can hold; text that nobody could print is replaced."""
         repo = "".join(c if c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in self.repo[:REPO_LIMIT])
-        revision = "".join(c if c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in self.revision[:REVISION_LIMIT])
+        revision = "".join(
+            c if c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in self.revision[:REVISION_LIMIT]
+        )
         return replace(self, repo=repo, revision=revision)
 
     @property

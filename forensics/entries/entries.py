@@ -185,9 +185,7 @@ class Entries:
         """Try a parked entry anew from the start, for whoever mended what was wrong."""
         there = [_is(entry.id, entry.turn), EntryRow.state == State.PARKED]
         now_ = self._clock()
-        return self._set(
-            there, state=State.FOUND, turn=entry.turn + 1, attempts=0, begun=0, due_at=now_, found_at=now_
-        )
+        return self._set(there, state=State.FOUND, turn=entry.turn + 1, attempts=0, begun=0, due_at=now_, found_at=now_)
 
     def reopen(self, later_than: Claimed, roots: Iterable[str]) -> int:
         """Judge again what was, or is being, judged without a claim that is not later and now known.

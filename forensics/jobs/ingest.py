@@ -48,9 +48,7 @@ class Ingest:
         self._seen = (len(commits), len(swaps))
         return made
 
-    def _wanted(
-        self, commits: tuple[Commit, ...], standing: tuple[Claim, ...]
-    ) -> Iterator[tuple[Claimed, str | None]]:
+    def _wanted(self, commits: tuple[Commit, ...], standing: tuple[Claim, ...]) -> Iterator[tuple[Claimed, str | None]]:
         refused = {
             _key(claim.commit): claim.reason
             for claim in standing

@@ -31,7 +31,6 @@ from .scans import Scans
 NOTES = ".cache/"  # where huggingface_hub keeps its own metadata in a local folder
 
 
-
 def algorithm() -> str:
     """Names what makes a fingerprint what it is, as the registry writes it."""
     return f"{ALGORITHM};key={keyed.key_id(keyed.DEFAULT_KEY)}"

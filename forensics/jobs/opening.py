@@ -22,8 +22,9 @@ from ..policy.file import default, load
 from ..settings import Settings
 from ..snapshots.publisher import Publisher
 from ..store.blobs import Blobs
+from ..verdicts.court import Court
+from ..verdicts.identified import Examiner
 from ..verdicts.store import Verdicts
-from .court import Bench
 from .feeding import Feeder
 from .fetching import HubFetcher, host_of
 from .ingest import Ingest
@@ -93,15 +94,16 @@ class Service:
         press = Press(engine, publisher, genesis=genesis, netuid=settings.netuid)
         entries = Entries(engine, clock=clock)
         fetcher = HubFetcher(open_hub(settings), settings.home / "checkpoints")
+        registry = Registry(engine, blobs, clock=clock)
         desk = Desk(
             entries=entries,
             fetcher=fetcher,
             sandbox=Sandbox(Limits(settings.reader_memory, settings.reader_seconds)),
-            registry=Registry(engine, blobs, clock=clock),
+            registry=registry,
             index=Index(engine, settings.home / "cache"),
             scans=Scans(engine, clock=clock),
             blobs=blobs,
-            court=Bench(verdicts),
+            court=Court(verdicts, Examiner(registry)),
             places=Places(settings.database_url, settings.blobs_url, str(settings.home / "cache")),
             published=press.wish,
             candidates=settings.candidates,
@@ -194,5 +196,3 @@ def _tasks(service: Service, upkeep: Upkeep, wake: threading.Event) -> list[Task
     ingest = service.ingest()
     reading = [] if ingest is None else follow(upkeep, ingest, wake)
     return [*reading, *tasks_of(upkeep), press]
-
-

@@ -114,7 +114,9 @@ class Pipeline:
 
     def fetch(self, number: int, turn: int) -> Document:
         """Bring the files here."""
-        entry = self._begin(number, turn, State.FETCHING, before=(State.FOUND, State.WAITING), done=(State.FINGERPRINTING,))
+        entry = self._begin(
+            number, turn, State.FETCHING, before=(State.FOUND, State.WAITING), done=(State.FINGERPRINTING,)
+        )
         if not isinstance(entry, Entry):
             return entry
         try:

@@ -7,7 +7,7 @@ a second; the publisher itself decides whether there is something to sign.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from typing import Protocol
 
 from sqlalchemy import Engine, func, select
@@ -67,16 +67,13 @@ class Press:
 
     def _news(self) -> dict[int, tuple[object, ...]]:
         """By subnet, what changes whenever its snapshot may have to."""
-        synced = select(SyncRow.netuid, SyncRow.block).where(SyncRow.genesis == self._genesis)
+        verdict = select(func.max(VerdictRow.id)).where(
+            VerdictRow.genesis == SyncRow.genesis, VerdictRow.netuid == SyncRow.netuid
+        )
+        entry = select(func.max(EntryRow.changed_at)).where(
+            EntryRow.genesis == SyncRow.genesis, EntryRow.netuid == SyncRow.netuid
+        )
+        query = select(SyncRow.netuid, SyncRow.block, verdict.scalar_subquery(), entry.scalar_subquery())
         with reading(self._engine) as session:
-            found = {}
-            for netuid, block in session.execute(synced):
-                if self._netuid in (None, netuid):
-                    verdict = self._newest(session.execute, VerdictRow, func.max(VerdictRow.id), netuid)
-                    entry = self._newest(session.execute, EntryRow, func.max(EntryRow.changed_at), netuid)
-                    found[netuid] = (block, verdict, entry)
-            return found
-
-    def _newest(self, execute: Callable[..., object], row: type, what: object, netuid: int) -> object:
-        query = select(what).where(row.genesis == self._genesis, row.netuid == netuid)  # type: ignore[attr-defined, call-overload]
-        return execute(query).scalar()  # type: ignore[attr-defined]
+            rows = session.execute(query.where(SyncRow.genesis == self._genesis)).all()
+        return {row[0]: tuple(row[1:]) for row in rows if self._netuid in (None, row[0])}

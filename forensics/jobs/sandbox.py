@@ -77,7 +77,9 @@ class Sandbox:
         self._context = multiprocessing.get_context("forkserver")
         self._context.set_forkserver_preload(list(preload))
 
-    def run(self, function: Callable[..., tuple[dict[str, Any], bytes]], **arguments: Any) -> tuple[dict[str, Any], bytes]:
+    def run(
+        self, function: Callable[..., tuple[dict[str, Any], bytes]], **arguments: Any
+    ) -> tuple[dict[str, Any], bytes]:
         """Call ``function`` in a child and return its document and bytes.
 
         Raises:
