@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import AbstractContextManager, nullcontext
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -21,8 +22,12 @@ def serve(
     host: Annotated[str, typer.Option(help="Address to listen on.")] = "127.0.0.1",
     port: Annotated[int, typer.Option(help="Port to listen on; 0 for any free one.", min=0, max=65535)] = 8000,
     workers: Annotated[int, typer.Option(help="Processes that answer.", min=1, max=64)] = 1,
+    worker: Annotated[
+        bool | None,
+        typer.Option("--worker/--no-worker", help="Run a worker beside the server; by default on SQLite only."),
+    ] = None,
 ) -> int:
-    """Serve the HTTP API; an empty home is made ready.
+    """Serve the HTTP API, on SQLite with a worker beside it; an empty home is made ready.
 
     Audits the whole log before it listens, and refuses to start on one that is not what was signed. TLS, and limits on
     how often somebody may ask, belong in the proxy before it.
@@ -37,7 +42,7 @@ def serve(
         listening = server.listen(host, port)
     except OSError as error:
         raise Unavailable("cannot listen", where=f"{host}:{port}", got=error.strerror or str(error)) from None
-    with listening:
+    with listening, _beside(home, worker):
         _announce(services, host, listening.getsockname()[1])
         if workers == 1:
             services.warm()
@@ -46,6 +51,15 @@ def serve(
             home.engine.dispose()
             server.run_many(listening, workers, home.settings)
     return Exit.CLEAN
+
+
+def _beside(home: Home, worker: bool | None) -> AbstractContextManager[object]:
+    """The worker that goes with the server, where one is wanted."""
+    from ..api import server
+    from ..jobs.child import Child
+
+    wanted = home.engine.dialect.name == "sqlite" if worker is None else worker
+    return Child(server.environment(home.settings), say=say) if wanted else nullcontext()
 
 
 def _prepare(services: Services, home: Home) -> None:

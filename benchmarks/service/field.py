@@ -1,0 +1,188 @@
+"""A subnet to play: small decoders that were trained, fine-tunes of them, and copies of every kind, in a folder as a hub.
+
+Trained for real, for copies and improvements differ in what gradient descent leaves behind; short lessons, for there
+are hundreds. Every eighth submission is somebody's bytes as they are, so the content cache is in play.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import shutil
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+import torch
+from safetensors.torch import load_file, save_file
+from tokenizers import Tokenizer
+
+from forensics.chain.observed import Kind
+from forensics.chain.recorded_subnet import (
+    SCHEMA,
+    CommitEntry,
+    HappenedEntry,
+    Moment,
+    NeuronEntry,
+    SubnetRecording,
+    encode,
+)
+from forensics.demo import decoder, tricks
+from forensics.demo.decoder import Lesson, Weights
+from forensics.known.address import encode as address
+
+GENESIS = "0x" + "5e" * 32
+NETUID = 7
+FIRST_BLOCK = 1_000_000
+ORIGINALS = 20
+STEPS = 8
+COPIES: tuple[tuple[str, Callable[[Weights, int], Weights]], ...] = (
+    ("identical", lambda w, seed: w),
+    ("renamed", lambda w, seed: tricks.renamed(w)),
+    ("cast", lambda w, seed: tricks.cast(w, torch.float32)),
+    ("permuted", lambda w, seed: tricks.permuted(w, seed=seed)),
+    ("noisy", lambda w, seed: tricks.noisy(w, 0.01, seed=seed)),
+    ("rotated", lambda w, seed: tricks.rotated(w, seed=seed)),
+    ("quantised", lambda w, seed: tricks.quantised(w)),
+)
+
+
+@dataclass(frozen=True)
+class Planned:
+    """A commitment to be made.
+
+    Attributes:
+        hotkey: Whose.
+        repo: Names a folder of the hub.
+        revision: Its commit.
+        block: When.
+        extrinsic: Where in that block.
+        did: What was done: ``original``, or a kind of copy.
+        of: Whose model was copied.
+    """
+
+    hotkey: str
+    repo: str
+    revision: str
+    block: int
+    extrinsic: int
+    did: str
+    of: str | None
+
+
+def hotkey(number: int) -> str:
+    """A well-formed address that belongs to nobody."""
+    return address(hashlib.sha256(f"service benchmark {number}".encode()).digest())
+
+
+def make(folder: Path, count: int) -> list[Planned]:
+    """Write ``count`` checkpoints below ``folder``; made once, then read.
+
+    Args:
+        folder: Becomes a hub: ``owner/name/revision``.
+        count: How many submissions.
+    """
+    noted = folder / f"plan-{count}.json"
+    if noted.is_file():
+        return [Planned(**entry) for entry in json.loads(noted.read_text())]
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(parents=True)
+    tokenizer = decoder.make_tokenizer()
+    originals = _originals(tokenizer, folder / ".trained", min(ORIGINALS, max(1, count // 4)))
+    plan = []
+    for number in range(count):
+        source = number if number < len(originals) else (number * 7) % len(originals)
+        did, change = ("original", None) if number < len(originals) else COPIES[number % len(COPIES)]
+        weights = originals[source] if change is None else change(originals[source], number)
+        planned = Planned(
+            hotkey=hotkey(number),
+            repo=f"miner{number}/model",
+            revision=hashlib.sha1(f"{number}".encode(), usedforsecurity=False).hexdigest(),
+            block=FIRST_BLOCK + number // 4,
+            extrinsic=number % 4,
+            did=did,
+            of=None if change is None else hotkey(source),
+        )
+        _save(weights, folder / planned.repo / planned.revision, tokenizer)
+        plan.append(planned)
+    noted.write_text(json.dumps([asdict(p) for p in plan]))
+    return plan
+
+
+def record(path: Path, plan: Sequence[Planned], shown: int, *, seats: int) -> None:
+    """Write what the chain shows after the first ``shown`` commitments; the file is replaced at once.
+
+    Args:
+        path: The recording that the service follows.
+        plan: All commitments.
+        shown: How many were made; each is a moment of its own block and those before it.
+        seats: Uids that are registered.
+    """
+    neurons = tuple(
+        NeuronEntry(uid, hotkey(uid), hotkey(10_000 + uid), FIRST_BLOCK - 100, False, None, hotkey(uid))
+        for uid in range(seats)
+    )
+    start = _moment(FIRST_BLOCK - 1, FIRST_BLOCK, neurons, ())
+    made = plan[:shown]
+    moments = [start]
+    if made:
+        moments.append(_moment(made[-1].block, FIRST_BLOCK, neurons, made))
+    recording = SubnetRecording(schema=SCHEMA, genesis=GENESIS, netuid=NETUID, moments=tuple(moments))
+    temporary = path.with_suffix(".part")
+    temporary.write_bytes(encode(recording))
+    temporary.replace(path)
+
+
+def _moment(block: int, first: int, neurons: tuple[NeuronEntry, ...], made: Sequence[Planned]) -> Moment:
+    commits = tuple(
+        CommitEntry(
+            p.hotkey,
+            p.block,
+            p.extrinsic,
+            json.dumps({"model": p.repo, "revision": p.revision}).encode().hex(),
+            Kind.PLAIN,
+            True,
+            None,
+            None,
+            None,
+        )
+        for p in made
+    )
+    blocks = sorted({p.block for p in made})
+    happened = tuple(
+        HappenedEntry(number, tuple(c for c in commits if c.block == number), (), ()) for number in blocks
+    )
+    return Moment(
+        number=block,
+        hash=hashlib.sha256(f"block {block}".encode()).hexdigest(),
+        time="2026-11-30T12:00:00Z",
+        head=block + 3,
+        first=first,
+        neurons=neurons,
+        commits=commits,
+        happened=happened,
+    )
+
+
+def _originals(tokenizer: Tokenizer, folder: Path, count: int) -> list[Weights]:
+    """One base, and fine-tunes of it on other text; trained once and kept."""
+    folder.mkdir(parents=True, exist_ok=True)
+    base = _trained(folder / "base.safetensors", Lesson(("library",), steps=5 * STEPS), tokenizer, None)
+    domains = sorted(decoder.DOMAINS)
+    lessons = [
+        Lesson((domains[number % len(domains)],), steps=STEPS, rate=2e-3, order=number + 1) for number in range(count)
+    ]
+    return [_trained(folder / f"{n}.safetensors", lesson, tokenizer, base) for n, lesson in enumerate(lessons)]
+
+
+def _trained(path: Path, lesson: Lesson, tokenizer: Tokenizer, parent: Weights | None) -> Weights:
+    if not path.is_file():
+        save_file(decoder.train(lesson, tokenizer, parent=parent), path)
+    return load_file(path)
+
+
+def _save(weights: Weights, folder: Path, tokenizer: Tokenizer) -> None:
+    folder.mkdir(parents=True)
+    (folder / "config.json").write_text(json.dumps(decoder.CONFIG))
+    tokenizer.save(str(folder / "tokenizer.json"))
+    save_file({name: tensor.contiguous() for name, tensor in weights.items()}, folder / "model.safetensors")
