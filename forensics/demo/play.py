@@ -26,7 +26,7 @@ from forensics.demo.settled import Office
 from forensics.demo.stage import BASE, Stage
 from forensics.demo.subnet import SILENT, WAVES, Miner
 from forensics.demo.tape import NETUID, NETWORK, Tape, record
-from forensics.demo.verdict import Answer, Judged, answers
+from forensics.demo.verdict import Judged, answers
 from forensics.errors import Unavailable
 
 WAVE_SECONDS = 600.0
@@ -203,7 +203,7 @@ def open_show(folder: Path, waves: Waves, *, say: Say) -> Iterator[Show]:
             genesis=tape.recording.genesis,
             cache=folder / CLIENT,
         )
-        yield Show(running, tape, Office.of(home), client, waves, {root: BASE})
+        yield Show(running, tape, Office.of(home, tape.recording.genesis), client, waves, {root: BASE})
 
 
 def _register_base(home: Path, base: Path) -> str:

@@ -1,4 +1,4 @@
-"""The service as an operator runs it: the programs of this package, as processes, on a home of their own.
+"""The service as an operator runs it: ``forensics serve`` as a process, on a home of their own.
 
 They are told what to do by ``config.toml`` in that home, so that every command given the same home is about the demo.
 Nothing of the caller's own settings reaches them: the demo must not touch a production database.
@@ -12,7 +12,7 @@ import re
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,7 +22,8 @@ from forensics.settings import ENV_PREFIX
 
 START_SECONDS = 120.0  # a cold disk and busy cores included
 STOP_SECONDS = 20.0
-LINES = 6  # of a program's log, in an error
+LOG = "serve.log"
+LINES = 6  # of it, in an error
 _SERVING = re.compile(r"serving (http://\S+)")
 
 
@@ -33,22 +34,30 @@ class Running:
     Attributes:
         home: Its folder.
         url: Where it answers.
-        processes: By name; each writes what it says to ``NAME.log`` in the home.
+        process: ``forensics serve``, which keeps a worker beside it; both say what they have to say to ``LOG``.
     """
 
     home: Path
     url: str
-    processes: Mapping[str, subprocess.Popen[bytes]]
+    process: subprocess.Popen[bytes]
 
     def check(self) -> None:
-        """Raise when a process has ended by itself.
+        """Raise when it has ended by itself.
 
         Raises:
             Unavailable: With the last lines it said.
         """
-        for name, process in self.processes.items():
-            if process.poll() is not None:
-                raise _ended(self.home, name, process)
+        if self.process.poll() is not None:
+            raise _ended(self.home, self.process)
+
+    def wait(self) -> None:
+        """Until it ends, which it does by itself only when something is wrong.
+
+        Raises:
+            Unavailable: It ended.
+        """
+        self.process.wait()
+        self.check()
 
     @property
     def key(self) -> str:
@@ -93,64 +102,56 @@ def running(home: Path) -> Iterator[Running]:
     Raises:
         Unavailable: It did not start.
     """
-    processes: dict[str, subprocess.Popen[bytes]] = {}
+    with (home / LOG).open("wb") as log:
+        process = subprocess.Popen(  # noqa: S603 - our own program
+            command(home, "serve", "--port", "0"),
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=log,
+            env=environment(),
+        )
     try:
-        processes["serve"] = _start(home, "serve", "--port", "0")
-        url = _address(home, processes["serve"])
-        processes["worker"] = _start(home, "worker")
-        yield Running(home, url, processes)
+        yield Running(home, _address(home, process), process)
     finally:
-        stop(list(processes.values()))
-
-
-def stop(processes: Sequence[subprocess.Popen[bytes]], *, seconds: float = STOP_SECONDS) -> None:
-    """Ask processes to end, and end those that do not within so long."""
-    for process in processes:
-        if process.poll() is None:
-            process.terminate()
-    limit = time.monotonic() + seconds
-    for process in processes:
-        try:
-            process.wait(max(0.1, limit - time.monotonic()))
-        except subprocess.TimeoutExpired:
-            process.kill()
-            process.wait()
+        _stop(process)
 
 
 def wait_for(condition: Callable[[], bool], running: Running, *, seconds: float, pause: float, what: str) -> None:
     """Look until ``condition`` holds.
 
     Raises:
-        Unavailable: A process ended, or it took too long.
+        Unavailable: The service ended, or it took too long.
     """
     limit = time.monotonic() + seconds
     while not condition():
         running.check()
         if time.monotonic() > limit:
-            raise Unavailable(what, got=f"nothing within {seconds:.0f} s", remedy=f"See {running.home}/worker.log.")
+            raise Unavailable(what, got=f"nothing within {seconds:.0f} s", remedy=f"See {running.home / LOG}.")
         time.sleep(pause)
 
 
-def _start(home: Path, name: str, *options: str) -> subprocess.Popen[bytes]:
-    with (home / f"{name}.log").open("wb") as log:
-        return subprocess.Popen(  # noqa: S603 - our own program
-            command(home, name, *options), stdin=subprocess.DEVNULL, stdout=log, stderr=log, env=environment()
-        )
+def _stop(process: subprocess.Popen[bytes]) -> None:
+    """Ask it to end; it ends its worker. What does not end in time is ended."""
+    if process.poll() is None:
+        process.terminate()
+    try:
+        process.wait(STOP_SECONDS)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()
 
 
 def _address(home: Path, process: subprocess.Popen[bytes]) -> str:
     limit = time.monotonic() + START_SECONDS
-    while time.monotonic() < limit:
-        said = _SERVING.search((home / "serve.log").read_text(encoding="utf-8", errors="replace"))
+    while time.monotonic() < limit and process.poll() is None:
+        said = _SERVING.search((home / LOG).read_text(encoding="utf-8", errors="replace"))
         if said is not None:
             return said[1]
-        if process.poll() is not None:
-            break
         time.sleep(0.1)
-    raise _ended(home, "serve", process)
+    raise _ended(home, process)
 
 
-def _ended(home: Path, name: str, process: subprocess.Popen[bytes]) -> Unavailable:
-    said = (home / f"{name}.log").read_text(encoding="utf-8", errors="replace").splitlines()[-LINES:]
+def _ended(home: Path, process: subprocess.Popen[bytes]) -> Unavailable:
+    said = (home / LOG).read_text(encoding="utf-8", errors="replace").splitlines()[-LINES:]
     state = "does not start" if process.poll() is None else f"ended with {process.returncode}"
-    return Unavailable(f"the demo's {name} {state}", where=str(home), got=" / ".join(said))
+    return Unavailable(f"the demo's service {state}", where=str(home), got=" / ".join(said))

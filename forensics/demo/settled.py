@@ -13,10 +13,10 @@ from sqlalchemy import Engine
 
 from attest.predicates.verdict import UidVerdict
 from forensics.chain.subnet import Subnet
+from forensics.demo.tape import NETUID
 from forensics.entries.claimed import ENDED, State
 from forensics.entries.entries import Entries
 from forensics.policy.file import default
-from forensics.settings import Settings
 from forensics.snapshots.contents import assemble
 from forensics.store.blobs import Blobs
 from forensics.store.engine import connect
@@ -31,32 +31,28 @@ class Office:
 
     Attributes:
         engine: The database.
-        blobs: The blob store.
+        blobs: Folder of the blob store.
         genesis: The chain.
-        netuid: The subnet.
     """
 
     engine: Engine
-    blobs: Blobs
+    blobs: Path
     genesis: str
-    netuid: int
 
     @classmethod
-    def of(cls, settings: Settings) -> Office:
-        """Those that the settings name."""
-        return cls(
-            connect(settings.database_url), Blobs(settings.blobs_url), settings.genesis, settings.netuid or 0
-        )
+    def of(cls, home: Path, genesis: str) -> Office:
+        """Those of a home that was made with no settings but its own."""
+        return cls(connect(f"sqlite:///{home / 'forensics.db'}"), home / "blobs", genesis)
 
     def settled(self, commitments: int, published: Sequence[UidVerdict]) -> bool:
         """Whether so many commitments were taken in, each is judged or waits, and what is published says so."""
-        entries = Entries(self.engine).of(self.netuid, genesis=self.genesis)
+        entries = Entries(self.engine).of(NETUID, genesis=self.genesis)
         if len(entries) < commitments or any(entry.state not in REST for entry in entries):
             return False
-        current = Verdicts(self.engine, self.blobs, policy=default()).current(self.genesis, self.netuid)
-        return assemble(Subnet(self.engine, self.genesis, self.netuid).neurons(), current) == tuple(published)
+        current = Verdicts(self.engine, Blobs(self.blobs.as_uri()), policy=default()).current(self.genesis, NETUID)
+        return assemble(Subnet(self.engine, self.genesis, NETUID).neurons(), current) == tuple(published)
 
     def path_of(self, digest: str) -> Path:
-        """The file of a blob in the local store."""
+        """The file of a blob."""
         name = digest.removeprefix("sha256:")
-        return Path(self.blobs.root) / name[:2] / name
+        return self.blobs / name[:2] / name
