@@ -44,11 +44,12 @@ class Settings(BaseSettings):
         hub_total_bytes: Largest repository that is fetched.
         hub_file_bytes: Largest file that is fetched.
         hub_keep_free: Bytes of disk that fetching leaves free.
-        chain: What a worker follows: a node (finney, test, local, ws:// or wss://) or a recorded subnet; nothing when empty.
+        hub_pool_bytes: Bytes of weights that are kept for the next repository that has them; 0 keeps none.
+        chain: What a worker follows: a node (finney, test, local, ws:// or wss://) or a recorded subnet; empty: none.
         chain_seconds: How often it looks.
         wallet: `NAME/HOTKEY` of the wallet whose hotkey anchors the log; it is not anchored when empty.
         wallet_path: Folder of wallets; bittensor's own when not set.
-        beacons: drand endpoints or a file of signatures, comma-separated, for moving epochs on; the public ones when empty.
+        beacons: drand endpoints, comma-separated, or a file of signatures, for moving epochs on; empty: public ones.
         competition: Name of the competition that snapshots and statements speak of.
         policy: Policy file; the one that is shipped when not set.
         concurrency: Submissions that a worker has under way at once.
@@ -59,6 +60,14 @@ class Settings(BaseSettings):
         netuid: The only subnet whose statements the service takes; any when not set.
         origin: Name of the service's log, drawn from its key when the key is made; cannot be changed afterwards.
         key_password: Encrypts the key files under ``keys`` in the home; at least 8 characters. Secret.
+        admins: Hotkeys that may do everything, separated by commas.
+        operators: Hotkeys that may hand in others' submissions.
+        reviewers: Hotkeys that may decide cases.
+        address_rate: Requests a second from one address, in the long run and for each process; 0 for no limit. Reads of
+            verdicts are not counted.
+        hotkey_rate: Signed requests a second of one hotkey, likewise.
+        trusted_proxies: Addresses or networks, separated by commas, whose ``X-Forwarded-For`` is believed.
+        log_level: ``debug``, ``info``, ``warning`` or ``error``.
         seed_key: Seals the hidden seeds at rest, 64 hex digits. Secret; keep it apart from the database.
     """
 
@@ -77,6 +86,7 @@ class Settings(BaseSettings):
     hub_total_bytes: int = Field(default=200 << 30, ge=1)
     hub_file_bytes: int = Field(default=60 << 30, ge=1)
     hub_keep_free: int = Field(default=2 << 30, ge=0)
+    hub_pool_bytes: int = Field(default=50 << 30, ge=0)
     chain: str = Field(default="", max_length=500)
     chain_seconds: float = Field(default=12.0, gt=0, le=3600)
     wallet: str = Field(default="", pattern=r"^([^/]{1,100}/[^/]{1,100})?$")
@@ -93,6 +103,13 @@ class Settings(BaseSettings):
     origin: str = Field(default="", pattern=r"^[!-*,-~]{0,200}$")
     key_password: SecretStr = SecretStr("")
     seed_key: SecretStr = SecretStr("")
+    admins: str = Field(default="", max_length=100_000)
+    operators: str = Field(default="", max_length=100_000)
+    reviewers: str = Field(default="", max_length=100_000)
+    address_rate: float = Field(default=50.0, ge=0, le=1e6)
+    hotkey_rate: float = Field(default=5.0, ge=0, le=1e6)
+    log_level: str = Field(default="info", pattern=r"^(debug|info|warning|error)$")
+    trusted_proxies: str = Field(default="", max_length=10_000)
 
     @field_validator("home", mode="after")
     @classmethod

@@ -1,7 +1,7 @@
-"""A subnet to play: small decoders that were trained, fine-tunes of them, and copies of every kind, in a folder as a hub.
+"""A subnet to play: tiny decoders that were trained, fine-tunes of them, copies of every kind, in a folder as a hub.
 
-Trained for real, for copies and improvements differ in what gradient descent leaves behind; short lessons, for there
-are hundreds. Every eighth submission is somebody's bytes as they are, so the content cache is in play.
+Trained for real (on bytes of Python's own library), for copies and improvements differ in what gradient descent leaves
+behind; tiny, for there are hundreds. Some are somebody's bytes as they are, so the content cache is in play.
 """
 
 from __future__ import annotations
@@ -15,7 +15,6 @@ from pathlib import Path
 
 import torch
 from safetensors.torch import load_file, save_file
-from tokenizers import Tokenizer
 
 from forensics.chain.observed import Kind
 from forensics.chain.recorded_subnet import (
@@ -28,21 +27,26 @@ from forensics.chain.recorded_subnet import (
     encode,
 )
 from forensics.demo import decoder, tricks
-from forensics.demo.decoder import Lesson, Weights
+from forensics.demo.decoder import Weights
 from forensics.known.address import encode as address
 
 GENESIS = "0x" + "5e" * 32
 NETUID = 7
 FIRST_BLOCK = 1_000_000
-ORIGINALS = 20
-STEPS = 8
+ORIGINALS = 24
+STEPS, LENGTH, BATCH = 12, 48, 12
+CONFIG = {
+    **decoder.CONFIG,  # its layers and heads, which the tricks know
+    "vocab_size": 256,
+    "hidden_size": 64,
+    "intermediate_size": 128,
+}
 COPIES: tuple[tuple[str, Callable[[Weights, int], Weights]], ...] = (
     ("identical", lambda w, seed: w),
     ("renamed", lambda w, seed: tricks.renamed(w)),
     ("cast", lambda w, seed: tricks.cast(w, torch.float32)),
     ("permuted", lambda w, seed: tricks.permuted(w, seed=seed)),
     ("noisy", lambda w, seed: tricks.noisy(w, 0.01, seed=seed)),
-    ("rotated", lambda w, seed: tricks.rotated(w, seed=seed)),
     ("quantised", lambda w, seed: tricks.quantised(w)),
 )
 
@@ -87,8 +91,7 @@ def make(folder: Path, count: int) -> list[Planned]:
         return [Planned(**entry) for entry in json.loads(noted.read_text())]
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
-    tokenizer = decoder.make_tokenizer()
-    originals = _originals(tokenizer, folder / ".trained", min(ORIGINALS, max(1, count // 4)))
+    originals = _originals(folder / ".trained", min(ORIGINALS, max(1, count // 4)))
     plan = []
     for number in range(count):
         source = number if number < len(originals) else (number * 7) % len(originals)
@@ -103,7 +106,7 @@ def make(folder: Path, count: int) -> list[Planned]:
             did=did,
             of=None if change is None else hotkey(source),
         )
-        _save(weights, folder / planned.repo / planned.revision, tokenizer)
+        _save(weights, folder / planned.repo / planned.revision)
         plan.append(planned)
     noted.write_text(json.dumps([asdict(p) for p in plan]))
     return plan
@@ -149,9 +152,7 @@ def _moment(block: int, first: int, neurons: tuple[NeuronEntry, ...], made: Sequ
         for p in made
     )
     blocks = sorted({p.block for p in made})
-    happened = tuple(
-        HappenedEntry(number, tuple(c for c in commits if c.block == number), (), ()) for number in blocks
-    )
+    happened = tuple(HappenedEntry(number, tuple(c for c in commits if c.block == number), (), ()) for number in blocks)
     return Moment(
         number=block,
         hash=hashlib.sha256(f"block {block}".encode()).hexdigest(),
@@ -164,25 +165,42 @@ def _moment(block: int, first: int, neurons: tuple[NeuronEntry, ...], made: Sequ
     )
 
 
-def _originals(tokenizer: Tokenizer, folder: Path, count: int) -> list[Weights]:
+def _originals(folder: Path, count: int) -> list[Weights]:
     """One base, and fine-tunes of it on other text; trained once and kept."""
     folder.mkdir(parents=True, exist_ok=True)
-    base = _trained(folder / "base.safetensors", Lesson(("library",), steps=5 * STEPS), tokenizer, None)
+    base = _trained(folder / "base.safetensors", "library", 8 * STEPS, None, order=0)
     domains = sorted(decoder.DOMAINS)
-    lessons = [
-        Lesson((domains[number % len(domains)],), steps=STEPS, rate=2e-3, order=number + 1) for number in range(count)
+    return [
+        _trained(folder / f"{n}.safetensors", domains[n % len(domains)], STEPS, base, order=n + 1) for n in range(count)
     ]
-    return [_trained(folder / f"{n}.safetensors", lesson, tokenizer, base) for n, lesson in enumerate(lessons)]
 
 
-def _trained(path: Path, lesson: Lesson, tokenizer: Tokenizer, parent: Weights | None) -> Weights:
+def _trained(path: Path, domain: str, steps: int, parent: Weights | None, *, order: int) -> Weights:
     if not path.is_file():
-        save_file(decoder.train(lesson, tokenizer, parent=parent), path)
-    return load_file(path)
+        save_file(_train(domain, steps, parent, order), path)
+    return dict(load_file(path))
 
 
-def _save(weights: Weights, folder: Path, tokenizer: Tokenizer) -> None:
+def _train(domain: str, steps: int, parent: Weights | None, order: int) -> Weights:
+    from transformers import Qwen3Config, Qwen3ForCausalLM
+
+    torch.set_num_threads(1)
+    torch.manual_seed(order)
+    model = Qwen3ForCausalLM(Qwen3Config(**CONFIG)).float()
+    if parent is not None:
+        model.load_state_dict({name: tensor.float() for name, tensor in parent.items()})
+    optimiser = torch.optim.AdamW(model.parameters(), lr=2e-3)
+    stream = torch.tensor(list(decoder.text(domain).encode()))
+    for _ in range(steps):
+        at = torch.randint(0, len(stream) - LENGTH, (BATCH,))
+        batch = torch.stack([stream[i : i + LENGTH] for i in at.tolist()])
+        optimiser.zero_grad(set_to_none=True)
+        model(input_ids=batch, labels=batch).loss.backward()
+        optimiser.step()
+    return {name: tensor.detach().to(torch.bfloat16) for name, tensor in model.state_dict().items()}
+
+
+def _save(weights: Weights, folder: Path) -> None:
     folder.mkdir(parents=True)
-    (folder / "config.json").write_text(json.dumps(decoder.CONFIG))
-    tokenizer.save(str(folder / "tokenizer.json"))
+    (folder / "config.json").write_text(json.dumps(CONFIG))
     save_file({name: tensor.contiguous() for name, tensor in weights.items()}, folder / "model.safetensors")

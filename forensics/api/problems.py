@@ -15,7 +15,8 @@ from attest.errors import AttestError
 from attest.log import errors as logging
 from fingerprint.errors import FingerprintError
 
-from ..errors import BadInput, ForensicsError, NotKnown, StoreCorrupt, Unavailable, UsageError, code_of
+from ..epochs.errors import EpochUnknown, NotInRoster
+from ..errors import BadInput, Exit, ForensicsError, NotKnown, StoreCorrupt, Unavailable, UsageError, code_of
 from ..text import printable
 
 MEDIA_TYPE: Final = "application/problem+json"
@@ -25,10 +26,12 @@ _TITLES: Final = {
     403: "Not allowed",
     404: "Not found",
     405: "Method not allowed",
+    408: "Too slow",
     409: "Conflict",
     413: "Too large",
     415: "Unsupported",
     422: "Refused",
+    429: "Too often",
     500: "Internal error",
     503: "Unavailable",
 }
@@ -40,6 +43,8 @@ _STATUS: Final[tuple[tuple[type[Exception], int], ...]] = (
     (logging.LogForked, 503),
     (logging.LogTampered, 503),
     (logging.ProofInvalid, 404),
+    (EpochUnknown, 404),
+    (NotInRoster, 403),
     (AttestError, 422),
     (NotKnown, 404),
     (UsageError, 400),
@@ -49,6 +54,7 @@ _STATUS: Final[tuple[tuple[type[Exception], int], ...]] = (
     (FingerprintError, 422),
 )
 """First match wins, so subclasses come before their bases."""
+_BY_EXIT: Final = {Exit.USAGE: 400, Exit.BAD_INPUT: 422, Exit.UNAVAILABLE: 503}
 
 
 class Problem(Exception):
@@ -84,8 +90,11 @@ def problem(status: int, code: str, detail: str, *, headers: dict[str, str] | No
 
 
 def status_of(error: Exception) -> int:
-    """HTTP status of an error of ours."""
-    return next((status for kind, status in _STATUS if isinstance(error, kind)), 500)
+    """HTTP status of an error of ours; what the table does not name is told by the exit code it stands for."""
+    found = next((status for kind, status in _STATUS if isinstance(error, kind)), None)
+    if found is None and isinstance(error, ForensicsError):
+        return _BY_EXIT.get(error.exit, 500)
+    return found or 500
 
 
 def answer_to(error: Ours) -> Response:

@@ -9,15 +9,18 @@ from __future__ import annotations
 
 import os
 import socket
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Final
 
 import uvicorn
 from starlette.types import ASGIApp
 from uvicorn.supervisors import Multiprocess
 
+from .. import logs
 from ..settings import ENV_PREFIX, Settings, load
 from ..store.engine import connect
 from ..store.migrate import ensure
+from . import metrics
 from .app import create_app
 from .services import Services
 from .verdicts.hot import HotVerdicts
@@ -32,12 +35,13 @@ BACKLOG: Final = 2048
 
 def application(services: Services) -> ASGIApp:
     """Everything that answers."""
-    return HotVerdicts(create_app(services), services.snapshots)
+    return HotVerdicts(create_app(services), services.snapshots, services.counts)
 
 
 def create() -> ASGIApp:
     """The application of a worker process, from settings in the environment."""
     settings = load()
+    logs.configure(settings)
     engine = connect(settings.database_url, busy_seconds=settings.busy_seconds)
     ensure(engine)
     services = Services.open(settings, engine)
@@ -55,9 +59,10 @@ def listen(host: str, port: int) -> socket.socket:
     return socket.create_server((host, port), family=family, backlog=BACKLOG)
 
 
-def run(listening: socket.socket, app: ASGIApp) -> None:
+def run(listening: socket.socket, app: ASGIApp, settings: Settings) -> None:
     """Serve in this process until a signal comes."""
-    uvicorn.Server(_config(app)).run(sockets=[listening])
+    logs.configure(settings)
+    uvicorn.Server(_config(app, settings)).run(sockets=[listening])
 
 
 def run_many(listening: socket.socket, workers: int, settings: Settings) -> None:
@@ -69,9 +74,10 @@ def run_many(listening: socket.socket, workers: int, settings: Settings) -> None
         settings: What they work on.
     """
     os.environ.update(environment(settings))
-    config = _config(f"{__name__}:create", factory=True, workers=workers)
-    listening.set_inheritable(True)
-    Multiprocess(config, sockets=[listening]).run()
+    config = _config(f"{__name__}:create", settings, factory=True, workers=workers)
+    with TemporaryDirectory(prefix="forensics-metrics-") as folder:
+        os.environ[metrics.FOLDER] = folder
+        Multiprocess(config, sockets=[listening]).run()
 
 
 def environment(settings: Settings) -> Mapping[str, str]:
@@ -81,13 +87,15 @@ def environment(settings: Settings) -> Mapping[str, str]:
     return {ENV_PREFIX + name.upper(): str(value) for name, value in revealed.items() if value is not None}
 
 
-def _config(app: ASGIApp | str, **more: int | bool) -> uvicorn.Config:
+def _config(app: ASGIApp | str, settings: Settings, **more: int | bool) -> uvicorn.Config:
     return uvicorn.Config(
         app,
+        log_config=None,
         log_level="warning",
         access_log=False,
         server_header=False,
-        proxy_headers=False,
+        proxy_headers=bool(settings.trusted_proxies),
+        forwarded_allow_ips=settings.trusted_proxies or None,
         ws="none",
         timeout_graceful_shutdown=GRACE_SECONDS,
         **more,  # type: ignore[arg-type]

@@ -46,7 +46,7 @@ def serve(
         _announce(services, host, listening.getsockname()[1])
         if workers == 1:
             services.warm()
-            server.run(listening, server.application(services))
+            server.run(listening, server.application(services), home.settings)
         else:
             home.engine.dispose()
             server.run_many(listening, workers, home.settings)

@@ -28,8 +28,8 @@ def worker(
 ) -> int:
     """Do the service's work: follow the chain, fetch, fingerprint, identify, judge and publish.
 
-    One worker on SQLite (``serve`` starts it by itself), any number on PostgreSQL. A worker that dies is no loss: what it
-    had under way is taken up by the next, or by itself when it is started again.
+    One worker on SQLite (``serve`` starts it by itself), any number on PostgreSQL. A worker that dies is no loss: what
+    it had under way is taken up by the next, or by itself when it is started again.
     """
     from ..jobs.opening import Service, work, work_once
 

@@ -1,9 +1,9 @@
 """The shelf of entries: accepted once, moved by compare-and-set, never deleted.
 
-A claim must not be judged while an earlier one of its subnet (or one of the same place) is still on its way, or a copy
-would pass for the original. But what cannot be fetched must hold up nobody: an earlier claim counts as on its way only until
-its first attempt failed, and no longer than ``patience``. When it becomes known after all, those judged without it are
-judged again (``reopen``).
+A claim must not be judged while an earlier one of its subnet (or one of the same place) is still on its way, or a
+copy would pass for the original. But what cannot be fetched must hold up nobody: an earlier claim counts as on its way
+only until its first attempt failed, and no longer than ``patience``. When it becomes known after all, those judged
+without it are judged again (``reopen``).
 """
 
 from __future__ import annotations

@@ -6,6 +6,7 @@ final when a time of grace is over, and none of them is a sign of guilt.
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import timedelta
@@ -124,14 +125,17 @@ class Listing:
         return sum(file.size for file in self.files)
 
     def key(self) -> str | None:
-        """What all the weights together are, as far as the hub says; None when it does not say of each of them.
+        """What the model is, as far as the hub says before anything is fetched; None when it does not say enough.
 
-        Equal keys are equal weight files under equal names, so nothing of them needs to be downloaded again.
+        Over names and digests of weights and JSON files: equal keys are equal bytes wherever a fingerprint looks.
         """
-        weights = [file for file in self.files if is_weights(file.name)]
-        if not weights or any(file.sha256 is None for file in weights):
+        looked_at = [file for file in self.files if is_weights(file.name) or file.name.endswith(".json")]
+        if not any(is_weights(file.name) for file in looked_at):
             return None
-        return "\n".join(f"{file.sha256} {file.name}" for file in sorted(weights, key=lambda file: file.name))
+        if any(is_weights(file.name) and file.sha256 is None for file in looked_at):
+            return None
+        lines = sorted(f"{file.identity} {file.name}\n" for file in looked_at)
+        return "sha256:" + hashlib.sha256("".join(lines).encode()).hexdigest()
 
 
 @dataclass(frozen=True)

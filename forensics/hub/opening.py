@@ -7,9 +7,13 @@ from urllib.parse import unquote, urlsplit
 
 from ..errors import UsageError
 from ..settings import Settings
+from ..text import without_userinfo
+from .huggingface import HuggingFaceHub
 from .interface import Hub
 from .limits import FetchLimits
 from .local import LocalHub
+from .pool import Pool
+from .wire import connect
 
 
 def limits_of(settings: Settings) -> FetchLimits:
@@ -29,4 +33,8 @@ def open_hub(settings: Settings) -> Hub:
     parts = urlsplit(settings.hub)
     if parts.scheme == "file":
         return LocalHub(Path(unquote(parts.path)), limits_of(settings))
-    raise UsageError("no such kind of hub", where="setting hub", got=parts.scheme)
+    if not parts.hostname or parts.username or parts.password:
+        raise UsageError("no URL of a hub", where="setting hub", got=without_userinfo(settings.hub)[:120])
+    wire = connect(settings.hub, token=settings.hub_token.get_secret_value())
+    pool = Pool(settings.home / "cache" / "hub" / "files", max_bytes=settings.hub_pool_bytes)
+    return HuggingFaceHub(wire, limits_of(settings), pool=pool if settings.hub_pool_bytes else None)

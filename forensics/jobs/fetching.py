@@ -1,4 +1,4 @@
-"""Where an entry's files come from and where they are put: one folder a repository and commit, shared by all who name it."""
+"""Where an entry's files come from and where they are put: one folder a repository and commit, for all who name it."""
 
 from __future__ import annotations
 

@@ -6,6 +6,7 @@ Everything here takes and returns plain values, so that it can be called across 
 from __future__ import annotations
 
 import hashlib
+import math
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
@@ -137,7 +138,7 @@ def _match(match: Match, store: Blobs) -> dict[str, Any]:
         "content_root": match.model.content_root,
         "base": match.model.is_base,
         "counts": match.counts,
-        "distance": float(f"{match.distance:.6g}"),
+        "distance": float(f"{match.distance:.6g}") if math.isfinite(match.distance) else None,
         "comparison": comparison.as_json(),
         "evidence": store.put(evidence.make(comparison, match.inputs)),
     }

@@ -10,6 +10,8 @@ from sqlalchemy import Engine
 
 from attest.log import Log
 
+from ..attestations.relations import KnownRelations
+from ..attestations.service import Attestations
 from ..chain.grammar import Rules
 from ..entries.entries import Entries
 from ..hub import open_hub
@@ -23,7 +25,7 @@ from ..settings import Settings
 from ..snapshots.publisher import Publisher
 from ..store.blobs import Blobs
 from ..verdicts.court import Court
-from ..verdicts.identified import Examiner
+from ..verdicts.opening import examiner
 from ..verdicts.store import Verdicts
 from .feeding import Feeder
 from .fetching import HubFetcher, host_of
@@ -52,6 +54,7 @@ class Service:
         pipeline: The steps.
         press: Publishes.
         log: The transparency log.
+        attestations: Statements.
         genesis: The chain.
         clock: The time.
     """
@@ -63,6 +66,7 @@ class Service:
     pipeline: Pipeline
     press: Press
     log: Log
+    attestations: Attestations
     genesis: str
     clock: Clock
 
@@ -94,22 +98,34 @@ class Service:
         press = Press(engine, publisher, genesis=genesis, netuid=settings.netuid)
         entries = Entries(engine, clock=clock)
         fetcher = HubFetcher(open_hub(settings), settings.home / "checkpoints")
-        registry = Registry(engine, blobs, clock=clock)
+        registry, index = Registry(engine, blobs, clock=clock), Index(engine, settings.home / "cache")
+        attestations = Attestations(
+            engine=engine,
+            blobs=blobs,
+            log=log,
+            registry=registry,
+            relations=KnownRelations(registry, index, blobs),
+            genesis=genesis,
+            netuid=settings.netuid,
+            clock=clock,
+        )
         desk = Desk(
             entries=entries,
             fetcher=fetcher,
             sandbox=Sandbox(Limits(settings.reader_memory, settings.reader_seconds)),
             registry=registry,
-            index=Index(engine, settings.home / "cache"),
+            index=index,
             scans=Scans(engine, clock=clock),
             blobs=blobs,
-            court=Court(verdicts, Examiner(registry)),
+            court=Court(
+                verdicts, examiner(engine, registry, genesis=genesis, netuid=settings.netuid, attestations=attestations)
+            ),
             places=Places(settings.database_url, settings.blobs_url, str(settings.home / "cache")),
             published=press.wish,
             candidates=settings.candidates,
             clock=clock,
         )
-        return cls(settings, engine, entries, fetcher, Pipeline(desk), press, log, genesis, clock)
+        return cls(settings, engine, entries, fetcher, Pipeline(desk), press, log, attestations, genesis, clock)
 
     def upkeep(self) -> Upkeep:
         """What is done every so often besides the queue."""
@@ -117,6 +133,7 @@ class Service:
             settings=self.settings,
             engine=self.engine,
             log=self.log,
+            attestations=self.attestations,
             genesis=self.genesis,
             entries=self.entries,
             fetcher=self.fetcher,

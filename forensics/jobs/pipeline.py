@@ -36,7 +36,7 @@ OVER: Document = {"go": False, "why": "this turn is over"}
 UNKNOWN = (State.PARKED, State.REFUSED)
 """States whose turn is only about saying so in a verdict."""
 WIDE = 128
-"""Known models near one that became known late whose later claims are judged again; far ones have nothing to do with it."""
+"""Known models near one that became known late: their later claims are judged again, far ones are not concerned."""
 
 
 class Fetcher(Protocol):

@@ -14,7 +14,6 @@ from sqlalchemy import Engine, select
 
 from attest.log import Log
 
-from ..attestations.relations import KnownRelations
 from ..attestations.service import Attestations
 from ..chain.keeping import Standing, keep_anchored
 from ..chain.observed import SubnetReader
@@ -22,11 +21,8 @@ from ..chain.sync import REACH, STRIDE, Syncer
 from ..entries.claimed import State
 from ..entries.entries import Entries
 from ..errors import Unavailable
-from ..known.index import Index
-from ..known.registry import Registry
 from ..place import Clock, Place
 from ..settings import Settings
-from ..store.blobs import Blobs
 from ..store.engine import reading
 from ..store.entries import EntryRow
 from ..store.epochs import EpochRow
@@ -53,6 +49,7 @@ class Upkeep:
         settings: Of the home.
         engine: The database.
         log: The transparency log.
+        attestations: Statements.
         genesis: The chain.
         entries: Entries.
         fetcher: Where checkpoints are kept.
@@ -62,6 +59,7 @@ class Upkeep:
     settings: Settings
     engine: Engine
     log: Log
+    attestations: Attestations
     genesis: str
     entries: Entries
     fetcher: HubFetcher
@@ -114,20 +112,7 @@ class Upkeep:
 
     def reconsider(self) -> int:
         """Judge again declared lineages that could not be judged; how many changed."""
-        blobs = Blobs(self.settings.blobs_url)
-        registry = Registry(self.engine, blobs, clock=self.clock)
-        relations = KnownRelations(registry, Index(self.engine, self.settings.home / "cache"), blobs)
-        attestations = Attestations(
-            engine=self.engine,
-            blobs=blobs,
-            log=self.log,
-            registry=registry,
-            relations=relations,
-            genesis=self.genesis,
-            netuid=self.settings.netuid,
-            clock=self.clock,
-        )
-        return len(attestations.reconsider())
+        return len(self.attestations.reconsider())
 
     def sweep(self) -> int:
         """Remove the checkpoints that were longest unused."""

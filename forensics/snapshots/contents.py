@@ -29,6 +29,11 @@ class Registered(Protocol):
         """Who sits there."""
         ...
 
+    @property
+    def coldkey(self) -> str:
+        """Who owns the hotkey; empty where the chain names nobody."""
+        ...
+
 
 def assemble(neurons: Iterable[Registered], current: Mapping[str, Current]) -> tuple[UidVerdict, ...]:
     """A verdict for every uid, by hotkey; whoever left the subnet is not in it.

@@ -88,12 +88,16 @@ class Publisher:
             StoreUnavailable: Try again.
         """
         self.flush()
+        seats = tuple(neurons)
+        owners = {seat.hotkey: seat.coldkey for seat in seats}
+        self._verdicts.examine_owners(self._genesis, netuid, owners)
+        self._verdicts.catch_up(self._genesis, netuid)  # else verdicts of an older policy would go out under this one
         head = open_checkpoint(self._log.checkpoint(), log=self._log.key).checkpoint
         ref = LogRef(origin=head.origin, size=head.size, root=_base64(head.root))
         with writing(self._engine) as session:
             _keep_others_out(session, self._genesis, netuid)
             # Read under the lock: else a slow publisher would put older verdicts under a newer number.
-            said = assemble(neurons, self._verdicts.current(self._genesis, netuid))
+            said = assemble(seats, self._verdicts.current(self._genesis, netuid))
             last = self._last(session, netuid)
             if last is not None and self._still_holds(last, said, block):
                 stored = stored_of(last)

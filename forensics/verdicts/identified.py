@@ -1,4 +1,4 @@
-"""From what ``identify`` verified to findings: who claims the matches since when, and evidence that can be replayed.
+"""From what ``identify`` verified to findings: who claims the matches, and since when.
 
 The registry knows claims by hotkey and block. The chain knows more: anchored attestations that bind content earlier,
 owners of hotkeys, and hotkeys that were swapped or rotated. All of it goes into the facts before anybody is called a
@@ -7,26 +7,23 @@ copy.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from detectors import copy
 from detectors.copy import Candidate, Claim, Declared, Facts, Known, Match, Parent, Place
 from detectors.evidence import Finding
 from fingerprint.compare.relation import Relation
 
-from .. import evidence
+from ..errors import StoreCorrupt
 from ..known.claim import KnownModel, Role, Submission
-from ..known.identify import Identification
-from ..known.identify import Match as Verified
-from ..store.blobs import Blobs
 
 if TYPE_CHECKING:
     from ..known.registry import Registry
 
 _SILENT: Final = frozenset({Relation.INDEPENDENT, Relation.SIBLING})
-"""Relations about which there is nothing to find, so that no bundle is written for them."""
+"""Relations about which there is nothing to find."""
 
 
 class Owners(Protocol):
@@ -92,8 +89,7 @@ class Examiner:
     """Turns identifications into copy findings.
 
     Args:
-        registry: Known models, for parents of a merge that were not compared themselves.
-        blobs: Where evidence bundles go.
+        registry: Known models, and who claims them.
         owners: Who stands behind hotkeys.
         attested: Anchored attestations.
         declared: Declared lineage.
@@ -102,52 +98,45 @@ class Examiner:
     def __init__(
         self,
         registry: Registry,
-        blobs: Blobs,
         *,
         owners: Owners | None = None,
         attested: Attested = nowhere,
         declared: Parents = undeclared,
     ) -> None:
-        self._registry, self._blobs = registry, blobs
+        self._registry = registry
         self._owners: Owners = owners if owners is not None else Strangers()
         self._attested, self._declared = attested, declared
 
-    def findings(self, submitted: Submitted, found: Identification) -> tuple[Finding, ...]:
+    def findings(self, submitted: Submitted, identified: Mapping[str, Any]) -> tuple[Finding, ...]:
         """What the copy detector says of a submission.
 
-        Raises:
-            StoreUnavailable: Evidence cannot be stored; nothing was said.
-        """
-        return copy.findings(self.facts(submitted, found))
+        Args:
+            submitted: The submission.
+            identified: The document of its identification: ``matches``, each with ``content_root``, ``comparison`` as
+                ``compare --json`` prints it, and ``evidence``, the digest of the stored bundle; the one that says what
+                the candidate is first.
 
-    def facts(self, submitted: Submitted, found: Identification) -> Facts:
-        """The facts, with the evidence of every match that can matter stored under its digest."""
-        others = [match for match in found.matches if not _itself(match.model, submitted)]
-        telling = [match for match in others if match.comparison.relation not in _SILENT]
-        models = {match.model.content_root: match.model for match in found.matches}
-        missing = {p.digest for m in telling for p in m.comparison.parents} - set(models)
-        models |= {model.content_root: model for model in self._registry.by_root(sorted(missing))}
-        known = {root: self._known(model) for root, model in models.items()}
+        Raises:
+            StoreCorrupt: The document is not that of an identification.
+            StoreUnavailable: The registry cannot be read; nothing was said.
+        """
+        return copy.findings(self.facts(submitted, identified))
+
+    def facts(self, submitted: Submitted, identified: Mapping[str, Any]) -> Facts:
+        """The facts: every match that can matter, with everybody who claims the models in it."""
+        try:
+            found = [_Found.read(match) for match in identified["matches"]]
+        except (KeyError, TypeError, ValueError) as error:
+            raise StoreCorrupt("not an identification", where="identified", got=repr(error)[:120]) from None
+        roots = {root for one in found for root in (one.content_root, *(digest for digest, _ in one.parents))}
+        models = {model.content_root: model for model in self._registry.by_root(sorted(roots))}
+        others = [one for one in found if not _itself(models.get(one.content_root), submitted)]
+        known = {root: self._known(models[root]) if root in models else Known(root, base=False) for root in roots}
         return Facts(
             candidate=Candidate(self._own(submitted), submitted.content_root),
-            matches=tuple(self._match(match, known) for match in telling),
+            matches=tuple(one.match(known) for one in others if one.relation not in _SILENT),
             declared=tuple(self._declared(submitted.content_root)),
             comparisons=max(1, len(others)),
-        )
-
-    def _match(self, match: Verified, known: dict[str, Known]) -> Match:
-        comparison = match.comparison
-        parents = ((known.get(p.digest) or Known(p.digest, base=False), p.weight) for p in comparison.parents)
-        return Match(
-            model=known[match.model.content_root],
-            relation=comparison.relation,
-            confidence=comparison.confidence,
-            false_accusation_probability=comparison.false_accusation_probability,
-            coverage=comparison.coverage,
-            transforms=comparison.transforms,
-            parents=tuple(Parent(model, weight) for model, weight in parents),
-            algorithm=comparison.algorithm,
-            evidence=self._blobs.put(evidence.make(comparison, match.inputs)),
         )
 
     def _known(self, model: KnownModel) -> Known:
@@ -164,7 +153,7 @@ class Examiner:
                 hotkey or None,
                 claim.revision,
                 _earlier(_place(submission), self._attested(model.content_root, hotkey)),
-                coldkey=self._owners.coldkey(hotkey),
+                coldkey=self._owners.coldkey(hotkey) or None,
                 operator=self._owners.operator(hotkey),
                 withdrawn=not submission.active,
             )
@@ -175,13 +164,50 @@ class Examiner:
             submitted.hotkey,
             submitted.revision or None,
             _earlier(committed, self._attested(submitted.content_root, submitted.hotkey)),
-            coldkey=self._owners.coldkey(submitted.hotkey),
+            coldkey=self._owners.coldkey(submitted.hotkey) or None,
             operator=self._owners.operator(submitted.hotkey),
         )
 
 
-def _itself(model: KnownModel, submitted: Submitted) -> bool:
+@dataclass(frozen=True)
+class _Found:
+    """One match of an identification, as it was written down."""
+
+    content_root: str
+    relation: Relation
+    comparison: Mapping[str, Any]
+    parents: tuple[tuple[str, float], ...]
+    evidence: str
+
+    @classmethod
+    def read(cls, match: Mapping[str, Any]) -> _Found:
+        comparison = match["comparison"]
+        return cls(
+            content_root=match["content_root"],
+            relation=Relation(comparison["relation"]),
+            comparison=comparison,
+            parents=tuple((parent["digest"], float(parent["weight"])) for parent in comparison["parents"]),
+            evidence=match["evidence"],
+        )
+
+    def match(self, known: Mapping[str, Known]) -> Match:
+        return Match(
+            model=known[self.content_root],
+            relation=self.relation,
+            confidence=float(self.comparison["confidence"]),
+            false_accusation_probability=float(self.comparison["false_accusation_probability"]),
+            coverage=float(self.comparison["coverage"]),
+            transforms=tuple(self.comparison["transforms"]),
+            parents=tuple(Parent(known[root], weight) for root, weight in self.parents),
+            algorithm=str(self.comparison["algorithm"]),
+            evidence=self.evidence,
+        )
+
+
+def _itself(model: KnownModel | None, submitted: Submitted) -> bool:
     """Whether this is the submission's own content, which nobody else ever claimed."""
+    if model is None:
+        return False
     claimed = {s.claim.hotkey for s in model.submissions}
     return model.content_root == submitted.content_root and claimed <= {submitted.hotkey}
 

@@ -7,13 +7,14 @@ it agree, and never everything. The rest is held for a person, watched, or clear
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
 from attest.predicates.decision import Outcome
 from attest.predicates.verdict import MAX_PARENT_MODELS, MAX_REASONS, ParentModel, PolicyRef, Status
-from detectors.evidence import Finding, digest_of
+from detectors.evidence import Finding, Kind, digest_of
 
 from ..policy import hard
 from ..policy.policy import JUDGE, SEVERITY, Mode, Policy, worst
@@ -21,6 +22,7 @@ from .subject import Decision, Subject
 from .verdict import NEUTRAL, Verdict, fraction, reason_of, said
 
 NOT_JUDGED: Final = "not_judged"
+_DIGEST: Final = re.compile(r"sha256:[0-9a-f]{64}")
 _COSTLY: Final = (Status.PENALISED, Status.REJECTED)
 
 
@@ -130,17 +132,19 @@ def corroborated(weighed: Sequence[Weighed]) -> list[Weighed]:
 def parents(findings: Iterable[Finding]) -> tuple[ParentModel, ...]:
     """What a submission descends from: measured parents, and the model it is a copy of."""
     found: dict[str, ParentModel] = {}
-    for finding in findings:
+    for finding in sorted(findings, key=lambda finding: finding.digest):
         measured = finding.measured
         if finding.family == "copy":
             root, weight = str(measured.get("reference", "")), 1.0
             declared = any(fact.code == "declared_parent" for fact in finding.exculpatory)
-        elif finding.family == "lineage" and "weight" in measured and finding.object is not None:
+        elif "weight" in measured and finding.object is not None and finding.object.kind is Kind.MODEL:
             root, weight = finding.object.name, float(measured["weight"])
             declared = int(measured.get("declared", 0)) == 1
         else:
             continue
         relation = str(measured.get("relation", "derived"))
+        if not _DIGEST.fullmatch(root):
+            continue
         found[root] = ParentModel(digest=root, weight=fraction(weight), relation=relation, declared=declared)
     heaviest = sorted(found.values(), key=lambda parent: (-float(parent.weight), parent.digest))
     return tuple(heaviest[:MAX_PARENT_MODELS])
@@ -148,6 +152,8 @@ def parents(findings: Iterable[Finding]) -> tuple[ParentModel, ...]:
 
 def _asked(policy: Policy, finding: Finding) -> Status:
     """What the policy asks for; a code it does not know is watched."""
+    if finding.family == "operator" and policy.operators.entries == 0:
+        return Status.CLEAR
     if finding.family == "copy" and any(fact.code == "public_base" for fact in finding.exculpatory):
         return policy.public_base
     status = policy.status(finding.code) or Status.WATCH

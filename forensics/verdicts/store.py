@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
@@ -16,12 +16,12 @@ import rfc8785
 from sqlalchemy import Engine, func, select
 from sqlalchemy.orm import Session
 
-from detectors import commit
+from detectors import commit, operators
 from detectors.evidence import Finding
 
 from ..errors import NotKnown
 from ..place import Clock, now
-from ..policy.policy import Policy
+from ..policy.policy import Keeps, Policy
 from ..store.engine import reading, writing
 from ..store.entries import EntryRow
 from ..store.verdicts import ExaminationRow, FindingRow, VerdictRow
@@ -141,7 +141,7 @@ class Verdicts:
     def current(self, genesis: str, netuid: int) -> dict[str, Current]:
         """The newest submission of every hotkey of a subnet, with its newest verdict."""
         with reading(self._engine) as session:
-            rows = _newest_entries(session, genesis, netuid)
+            rows = newest_entries(session, genesis, netuid)
             verdicts = _newest_verdicts(session, [row.id for row in rows])
             examined = {
                 i: e for i, (_, e) in findings_of(session, [r.id for r in rows if r.id not in verdicts]).items()
@@ -159,6 +159,54 @@ class Verdicts:
         with reading(self._engine) as session:
             rows = session.scalars(query.order_by(VerdictRow.id)).all()
             return [read(row.document, where=f"verdict {row.id}") for row in rows]
+
+    def catch_up(self, genesis: str, netuid: int) -> int:
+        """Judge again what was judged on other grounds than now: by another policy, or before something was found.
+
+        Submissions that have no verdict yet are left to whoever works on them.
+
+        Returns:
+            How many verdicts are new.
+        """
+        with reading(self._engine) as session:
+            rows = newest_entries(session, genesis, netuid)
+            verdicts = _newest_verdicts(session, [row.id for row in rows])
+            judged = [row for row in rows if row.id in verdicts]
+            said = findings_of(session, [row.id for row in judged])
+            behind = [r.id for r in judged if self._inputs(r, *said[r.id]) != verdicts[r.id].inputs]
+        return sum(self.judge(entry).new for entry in behind)
+
+    def examine_owners(self, genesis: str, netuid: int, coldkeys: Mapping[str, str]) -> int:
+        """Where the policy limits the entries of one owner: find those beyond the limit, and judge what changed.
+
+        Args:
+            genesis: Chain.
+            netuid: Subnet.
+            coldkeys: Owner by hotkey, of everybody registered.
+
+        Returns:
+            How many verdicts are new.
+        """
+        allowed = self.policy.operators.entries
+        if allowed == 0:
+            return 0
+        with reading(self._engine) as session:
+            rows = {row.hotkey: row for row in newest_entries(session, genesis, netuid) if row.hotkey in coldkeys}
+            said = findings_of(session, [row.id for row in rows.values()])
+        held = [operators.Held(r.hotkey, coldkeys[r.hotkey], r.revision, r.block, r.extrinsic) for r in rows.values()]
+        found = operators.further(held, allowed=allowed, newest=self.policy.operators.keeps is Keeps.NEWEST)
+        for _, evidence in found.values():
+            self._blobs.put(rfc8785.dumps(dict(evidence)))
+        news = [
+            row.id
+            for hotkey, row in sorted(rows.items())
+            if (hotkey in found or operators.DETECTOR in said[row.id][1])
+            and self.record_findings(row.id, [found[hotkey][0]] if hotkey in found else [], detector=operators.DETECTOR)
+        ]
+        return sum(self.judge(entry).new for entry in news)
+
+    def _inputs(self, row: EntryRow, findings: Sequence[Finding], examined: Iterable[str]) -> str:
+        return inputs_digest(self.policy, subject_of(row, examined), findings, self._decisions(row.digest))
 
     def _record(self, session: Session, entry_id: int, findings: Iterable[Finding], detector: str) -> bool:
         once = {finding.digest: finding for finding in findings}
@@ -195,7 +243,7 @@ class Verdicts:
             "block": row.block,
             "extrinsic": row.extrinsic,
         }
-        finding, evidence = commit.invalid(identity, why=(row.reason or "invalid_commitment")[:200])
+        finding, evidence = commit.broken(identity, why=(row.reason or commit.UNNAMED)[:200])
         self._blobs.put(rfc8785.dumps(dict(evidence)))
         self._record(session, row.id, [finding], commit.DETECTOR)
 
@@ -264,7 +312,8 @@ def _newest_examinations(session: Session, entries: Sequence[int]) -> dict[int, 
     return newest
 
 
-def _newest_entries(session: Session, genesis: str, netuid: int) -> list[EntryRow]:
+def newest_entries(session: Session, genesis: str, netuid: int) -> list[EntryRow]:
+    """The newest submission of every hotkey of a subnet, by hotkey."""
     order = (EntryRow.block.desc(), EntryRow.extrinsic.desc(), EntryRow.id.desc())
     place = func.row_number().over(partition_by=EntryRow.hotkey, order_by=order).label("place")
     here = select(EntryRow.id, place).where(EntryRow.genesis == genesis, EntryRow.netuid == netuid).subquery()

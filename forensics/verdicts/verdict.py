@@ -18,7 +18,7 @@ from detectors.evidence import Finding, Kind, decimal
 
 from ..errors import StoreCorrupt
 
-SCHEMA: Final = "forensics/verdict/v1"
+SCHEMA: Final = "forensics/verdict-record/v1"
 SERVICE: Final = "service@1"
 """Stands where a reason is no detector's: what could not be looked at, what people decided."""
 NEUTRAL: Final = "1.0"

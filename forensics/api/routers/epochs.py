@@ -51,7 +51,7 @@ def router(services: Services) -> APIRouter:
     def shelf_of(netuid: int | None, competition: str) -> Shelf:
         chosen = services.netuid if netuid is None else netuid
         if chosen is None:
-            raise Problem(400, "invalid_request", "for which subnet? give netuid")
+            raise Problem(400, "parameter_missing", "for which subnet? give netuid")
         return Shelf(services.engine, services.log, Place(services.genesis, chosen, competition))
 
     @routes.get("/current", summary="The epoch that is under way, else the next one, else the last")
@@ -92,12 +92,13 @@ def router(services: Services) -> APIRouter:
         competition: Competition = DEFAULT_COMPETITION,
     ) -> Response:
         caller = request.caller(services)
+        shelf = shelf_of(netuid, competition)
         with _known():
-            epoch = shelf_of(netuid, competition).epoch(number)
+            epoch = shelf.epoch(number)
         _may_report(epoch, caller.hotkey.address)
 
         def act() -> Answer:
-            kept = ResultStore(services.engine, clock=services.clock).add(
+            kept = ResultStore(services.engine, shelf.contest, clock=services.clock).add(
                 _table(request.body, number), reporter=caller.hotkey.address
             )
             found = {"epoch": number, "digest": kept.digest, "new": kept.new, "scores": kept.scores}

@@ -12,6 +12,7 @@ from typing import Final
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from ...errors import ForensicsError
+from ..metrics import SNAPSHOT, VERDICT, Counts
 from ..problems import Problem, answer_to
 from . import answering
 from .answering import MAX_NETUID, Reply
@@ -27,10 +28,11 @@ class HotVerdicts:
     Args:
         app: What comes after.
         newest: Snapshots in memory.
+        counts: Where reads are counted.
     """
 
-    def __init__(self, app: ASGIApp, newest: Newest) -> None:
-        self._app, self._newest = app, newest
+    def __init__(self, app: ASGIApp, newest: Newest, counts: Counts) -> None:
+        self._app, self._newest, self._counts = app, newest, counts
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a verdict read, or hand on."""
@@ -41,11 +43,15 @@ class HotVerdicts:
         if asked is None or int(asked[1]) > MAX_NETUID:
             await self._app(scope, receive, send)
             return
+        route = SNAPSHOT if asked[2] is None else VERDICT
         try:
             reply = await self._reply(int(asked[1]), asked[2], scope["headers"])
         except (Problem, ForensicsError) as error:
-            await answer_to(error)(scope, receive, send)
+            refused = answer_to(error)
+            self._counts.read(route, refused.status_code)
+            await refused(scope, receive, send)
             return
+        self._counts.read(route, reply.status)
         await send({"type": "http.response.start", "status": reply.status, "headers": reply.headers})
         await send({"type": "http.response.body", "body": reply.body})
 

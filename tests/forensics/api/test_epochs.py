@@ -133,7 +133,7 @@ def test_results_of_a_validator_are_kept_once(door):
     first, again = report(door, ADA, table), report(door, ADA, table)
     assert (first.status_code, first.json()["scores"]) == (201, 2)
     assert (again.status_code, again.json()["new"]) == (200, False)
-    rows = list(ResultStore(services.engine).rows(reporter=hotkey(ADA).address))
+    rows = list(ResultStore(services.engine, PLACE).rows(reporter=hotkey(ADA).address))
     assert [(row.item, row.exposed, row.score) for row in rows] == [("i1", True, 0.5), ("i2", False, 1.0)]
 
 
@@ -155,4 +155,4 @@ def test_bad_results_are_refused_whole_with_their_line_and_no_path(door, row, sa
     assert says in answer.text
     assert "body" in answer.text
     assert "results-" not in answer.text
-    assert list(ResultStore(services.engine).rows(reporter=hotkey(ADA).address)) == []
+    assert list(ResultStore(services.engine, PLACE).rows(reporter=hotkey(ADA).address)) == []

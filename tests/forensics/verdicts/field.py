@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
@@ -15,9 +15,10 @@ from attest.keys.ed25519 import Ed25519Signer
 from attest.log import Log
 from fingerprint.compare import Source, load_calibration
 from fingerprint.fingerprint import Fingerprint
+from forensics import evidence
 from forensics.known.address import encode
 from forensics.known.claim import Claim, Role
-from forensics.known.identify import Identifier
+from forensics.known.identify import Identification, Identifier
 from forensics.known.index import Index
 from forensics.known.registry import Registry
 from forensics.log_store import DatabaseLog
@@ -42,6 +43,7 @@ class Seat:
 
     uid: int
     hotkey: str
+    coldkey: str = ""
 
 
 def hotkey(name: str) -> str:
@@ -161,15 +163,23 @@ class Field:
         submitted = Submitted(hotkey(name), revision(name), block, extrinsic, print_.content_root)
         claim = Claim(Role.SUBMISSION, name, hotkey(name), block, extrinsic)
         found = self.identifier.identify(Source(print_), limit=16, claim=claim)
-        examiner = Examiner(self.registry, self.blobs, owners=self.owners)
+        examiner = Examiner(self.registry, owners=self.owners)
         with writing(self.engine) as session:
             row = session.get_one(EntryRow, self.names[name])
             row.content_root = print_.content_root
-        return self.verdicts.record_findings(self.names[name], examiner.findings(submitted, found))
+        return self.verdicts.record_findings(self.names[name], examiner.findings(submitted, self.written(found)))
+
+    def written(self, found: Identification) -> dict[str, Any]:
+        """An identification as the pipeline hands it on."""
+        matches = [
+            {
+                "content_root": match.model.content_root,
+                "comparison": match.comparison.as_json(),
+                "evidence": self.blobs.put(evidence.make(match.comparison, match.inputs)),
+            }
+            for match in found.matches
+        ]
+        return {"matches": matches}
 
     def seats(self, *names: str) -> tuple[Seat, ...]:
         return tuple(Seat(uid, hotkey(name)) for uid, name in enumerate(names or self.names))
-
-
-def with_findings(policy: Policy, **changed: Any) -> Policy:
-    return replace(policy, **changed)
