@@ -52,7 +52,7 @@ def router(services: Services) -> APIRouter:
     def shelf_of(netuid: int | None, competition: str) -> Shelf:
         chosen = services.netuid if netuid is None else netuid
         if chosen is None:
-            raise Problem(400, "invalid_request", "for which subnet? give netuid")
+            raise Problem(400, "parameter_missing", "for which subnet? give netuid")
         return Shelf(services.engine, services.log, Place(services.genesis, chosen, competition))
 
     @routes.get("/current", summary="The epoch that is under way, else the next one, else the last")
