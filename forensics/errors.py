@@ -6,11 +6,15 @@ ForensicsError
 │   ├── EvidenceError      an evidence bundle that cannot be trusted
 │   ├── ReplayMismatch     an intact bundle that no longer gives the same result
 │   ├── NotKnown           no such model in the registry
+│   ├── PolicyInvalid      a policy file with an unknown key, a wrong value, or one that a hard rule forbids
 │   ├── AnchorInvalid      a digest that is not on the chain where it is said to be
+│   ├── ChainForked        a node whose final blocks are not those that were read before
+│   ├── CommitMalformed    a commitment on chain that names no model
 │   └── StoreCorrupt       a stored blob or database contradicts its own digest or schema
 └── Unavailable            nothing wrong with the input; try again or elsewhere        (exit 4)
     ├── StoreUnavailable   database or blobs cannot be read or written (locked, full, absent, older schema)
     └── ChainUnavailable   no node answers, or it does not have what was asked for
+        ├── ChainPruned    a node answers that has forgotten the block that was asked for
         └── ChainRefused   the chain answered, and would not take what was sent
 
 ``fingerprint.errors`` and ``attest.errors`` map onto the same codes: absent files are exit 4, everything else in both
@@ -84,8 +88,22 @@ class NotKnown(BadInput):
     """No such model in the registry."""
 
 
+class PolicyInvalid(BadInput):
+    """A policy file that is not understood to the last key, or that asks for what a hard rule forbids."""
+
+
 class AnchorInvalid(BadInput):
     """A digest that is not on the chain where it is said to be: never was, or a reorganisation removed it."""
+
+
+class ChainForked(BadInput):
+    """A node whose final blocks are not those that were read before: another chain, or a node that lies."""
+
+
+class CommitMalformed(BadInput):
+    """A commitment on chain that names no model; ``kind`` says why, as a word that does not change."""
+
+    kind = "malformed_commitment"
 
 
 class StoreCorrupt(BadInput):
@@ -102,6 +120,10 @@ class StoreUnavailable(Unavailable):
 
 class ChainUnavailable(Unavailable):
     """No node answers, or it does not have what was asked for. The log goes on without it."""
+
+
+class ChainPruned(ChainUnavailable):
+    """The node answers, and no longer has the state of the block that was asked for: an archive node does."""
 
 
 class ChainRefused(ChainUnavailable):

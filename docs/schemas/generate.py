@@ -12,6 +12,7 @@ from attest.seeds.plan import Plan
 from attest.statement import NAMESPACE
 from forensics.chain.evidence import AnchorFile
 from forensics.chain.recorded import Recording
+from forensics.chain.recorded_subnet import SubnetRecording
 
 FOLDER = Path(__file__).parent
 FILES = {
@@ -19,6 +20,7 @@ FILES = {
     "chain-recording-v1": Recording,
     "epoch-file-v1": EpochFile,
     "seed-plan-v1": Plan,
+    "subnet-recording-v1": SubnetRecording,
 }
 
 

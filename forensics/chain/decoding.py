@@ -32,7 +32,7 @@ def commitment_of(netuid: int, hotkey: bytes, record: Any) -> Commitment:
             sealed_until=max((int(v["reveal_round"]) for n, v in fields if n == "TimelockEncrypted"), default=None),
         )
     except (KeyError, TypeError, ValueError, AttributeError) as error:
-        raise _unusable("commitment", error) from None
+        raise unusable("commitment", error) from None
 
 
 def extrinsic_of(commitment: Commitment, events: Any) -> int | None:
@@ -51,7 +51,7 @@ def extrinsic_of(commitment: Commitment, events: Any) -> int | None:
             if record.get("extrinsic_idx") is not None and _commits(record["event"], commitment)
         ]
     except (KeyError, TypeError, ValueError, AttributeError) as error:
-        raise _unusable("events", error) from None
+        raise unusable("events", error) from None
     return max(found, default=None)
 
 
@@ -64,7 +64,7 @@ def account(address: Any) -> bytes:
     try:
         return ss58.account_id(str(address))
     except AttestError as error:
-        raise _unusable("address", error) from None
+        raise unusable("address", error) from None
 
 
 def hash_of(value: Any) -> bytes:
@@ -76,7 +76,7 @@ def hash_of(value: Any) -> bytes:
     try:
         return _digest(value)
     except (ValueError, TypeError, AttributeError) as error:
-        raise _unusable("hash", error) from None
+        raise unusable("hash", error) from None
 
 
 def _variants(fields: Iterable[Any]) -> Iterator[tuple[str, Any]]:
@@ -103,7 +103,8 @@ def _digest(value: Any) -> bytes:
     return raw
 
 
-def _unusable(what: str, error: Exception) -> ChainUnavailable:
+def unusable(what: str, error: Exception) -> ChainUnavailable:
+    """An answer of a shape that the runtime does not have."""
     return ChainUnavailable(
         f"the node's answer is no {what}",
         where="chain",

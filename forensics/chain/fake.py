@@ -50,10 +50,14 @@ class FakeSubstrate:
     ) -> None:
         self.token_symbols: dict[int, str] = {}
         self.registered, self.lag = set(registered), lag
-        self.down, self.refuses, self.submitted = False, "", 0
+        self.down, self.refuses, self.submitted, self.asked = False, "", 0, 0
+        self._pruned = 0
         self._name, self._branch = name, 0
         first = max(height - BLOCKS, 0)
-        self._blocks = {number: FakeBlock(number, self._hash("", number), "") for number in {0, first}}
+        self._blocks: dict[int, FakeBlock] = {}
+        self._numbers: dict[str, int] = {}
+        for number in sorted({0, first}):
+            self._add(FakeBlock(number, self._hash("", number), ""))
         self.height = first
         self.produce(height - first)
 
@@ -62,21 +66,45 @@ class FakeSubstrate:
         for _ in range(blocks):
             head = self._blocks[self.height]
             number = self.height + 1
-            block = FakeBlock(number, self._hash(head.hash, number), head.hash, [], deepcopy(head.state))
-            self._blocks[number], self.height = block, number
+            self._add(FakeBlock(number, self._hash(head.hash, number), head.hash, [], dict(head.state)))
+            self.height = number
 
     def reorganise(self, number: int) -> None:
         """Replace block ``number`` and all after it by other, empty ones."""
         blocks = self.height - number + 1
         self._branch += 1
         for gone in range(number, self.height + 1):
-            del self._blocks[gone]
+            del self._numbers[self._blocks.pop(gone).hash]
         self.height = number - 1
         self.produce(blocks)
 
     def put(self, module: str, item: str, key: tuple[Any, ...], value: Any) -> None:
-        """Set a storage entry in the newest block."""
-        self._blocks[self.height].state.setdefault((module, item), {})[key] = value
+        """Set a storage entry in the newest block; None removes it. Older blocks keep what they had."""
+        state = self._blocks[self.height].state
+        rows = {known: held for known, held in state.get((module, item), {}).items() if known != key}
+        state[module, item] = rows if value is None else {**rows, key: value}
+
+    def get(self, module: str, item: str, key: tuple[Any, ...]) -> Any:
+        """A storage entry of the newest block."""
+        return deepcopy(self._blocks[self.height].state.get((module, item), {}).get(key))
+
+    def emit(self, module: str, name: str, attributes: Any, *, extrinsic: int | None) -> None:
+        """Add an event to the newest block, of an extrinsic or (None) of the block itself."""
+        block = self._blocks[self.height]
+        event = {"module_id": module, "event_id": name, "attributes": attributes}
+        phase = "Initialization" if extrinsic is None else "ApplyExtrinsic"
+        block.events.append({"phase": phase, "extrinsic_idx": extrinsic, "event": event})
+        del self._numbers[block.hash]
+        self._add(replace(block, hash=self._hash(block.hash, len(block.events))))
+
+    def next_extrinsic(self) -> int:
+        """Number of the next extrinsic in the newest block; the time is number 0."""
+        placed = (event["extrinsic_idx"] for event in self._blocks[self.height].events)
+        return 1 + max((at for at in placed if at is not None), default=0)
+
+    def prune(self, before: int) -> None:
+        """Forget the state and events of the blocks before one, as nodes that are no archive do."""
+        self._pruned = before
 
     async def connect(self) -> None:
         """Nothing to open."""
@@ -125,19 +153,25 @@ class FakeSubstrate:
     ) -> Any:
         """One storage entry as it was after a block."""
         self._reach()
-        block = self._found(block_hash)
-        if (module, item) == ("System", "Events"):
-            return deepcopy(block.events)
         if (module, item) == ("System", "BlockHash"):
             return self._at((params or [0])[0]).hash
+        block = self._kept(block_hash)
+        if (module, item) == ("System", "Events"):
+            return deepcopy(block.events)
         return deepcopy(block.state.get((module, item), {}).get(tuple(params or ())))
+
+    async def query_batch(
+        self, module: str, item: str, keys: list[list[Any]], block_hash: str | None = None
+    ) -> list[Any]:
+        """Several entries of one storage item."""
+        return [await self.query(module, item, key, block_hash) for key in keys]
 
     async def query_map(
         self, module: str, item: str, params: list[Any] | None = None, block_hash: str | None = None
     ) -> list[tuple[Any, Any]]:
         """All entries under a prefix, by what remains of their keys."""
         self._reach()
-        prefix, rows = tuple(params or ()), self._found(block_hash).state.get((module, item), {})
+        prefix, rows = tuple(params or ()), self._kept(block_hash).state.get((module, item), {})
         return [(key[-1], deepcopy(value)) for key, value in rows.items() if key[: len(prefix)] == prefix]
 
     async def compose(self, call: Any) -> Any:
@@ -160,20 +194,24 @@ class FakeSubstrate:
 
     def include(self, netuid: int, address: str, fields: list[Any]) -> int:
         """Commit in the newest block, as any account's extrinsic does; its number in the block."""
-        block = self._blocks[self.height]
-        index = 1 + max((event["extrinsic_idx"] for event in block.events), default=0)  # 0 is the time
-        record = {"block": block.number, "deposit": 0, "info": {"fields": fields}}
+        index = self.next_extrinsic()
+        sealed = [
+            field["TimelockEncrypted"] for field in fields if isinstance(field, dict) and "Timelock" in str(field)
+        ]
+        record = {"block": self.height, "deposit": 0, "info": {"fields": fields}}
         self.put("Commitments", "CommitmentOf", (netuid, address), record)
-        for module, name, attributes in (
-            ("Commitments", "Commitment", {"netuid": netuid, "who": address}),
-            ("System", "ExtrinsicSuccess", {}),
-        ):
-            event = {"module_id": module, "event_id": name, "attributes": attributes}
-            block.events.append({"phase": "ApplyExtrinsic", "extrinsic_idx": index, "event": event})
-        self._blocks[self.height] = replace(block, hash=self._hash(block.hash, index))
+        told = {"netuid": netuid, "who": address}
+        if sealed:
+            told |= {"reveal_round": sealed[0]["reveal_round"]}
+        self.emit("Commitments", "TimelockCommitment" if sealed else "Commitment", told, extrinsic=index)
+        self.emit("System", "ExtrinsicSuccess", {}, extrinsic=index)
         return index
 
+    def _add(self, block: FakeBlock) -> None:
+        self._blocks[block.number], self._numbers[block.hash] = block, block.number
+
     def _reach(self) -> None:
+        self.asked += 1
         if self.down:
             raise RpcConnectionError("no route to host")
 
@@ -185,10 +223,15 @@ class FakeSubstrate:
     def _found(self, block_hash: str | None) -> FakeBlock:
         if block_hash is None:
             return self._blocks[self.height]
-        for block in self._blocks.values():
-            if block.hash == block_hash:
-                return block
-        raise ChainError(f"no block {block_hash}")
+        if block_hash not in self._numbers:
+            raise ChainError(f"no block {block_hash}")
+        return self._blocks[self._numbers[block_hash]]
+
+    def _kept(self, block_hash: str | None) -> FakeBlock:
+        block = self._found(block_hash)
+        if block.number < self._pruned:
+            raise ChainError(f"State discarded for {block.hash}. Make this request of an archive node.")
+        return block
 
     def _hash(self, parent: str, number: int) -> str:
         branch = self._branch if number else 0

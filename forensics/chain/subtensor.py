@@ -14,7 +14,7 @@ from bittensor import calls
 
 from attest.keys import ss58
 
-from ..errors import ChainRefused, ChainUnavailable, UsageError
+from ..errors import ChainPruned, ChainRefused, ChainUnavailable, UsageError
 from .decoding import account, commitment_of, extrinsic_of, hash_of
 from .interface import DIGEST_SIZE, Block, Commitment
 from .loop import Loop
@@ -27,6 +27,11 @@ PERMITS = ("SubtensorModule", "ValidatorPermit")
 KEYS = ("SubtensorModule", "Keys")
 READ_SECONDS = 60.0  # the client changes endpoints by itself; this ends a node that answers nothing
 WRITE_SECONDS = 300.0  # a transaction lives for 128 blocks, finality takes two or three
+_PRUNED = "State discarded"  # how bittensor says that neither the node nor its archive has a block's state
+_REMEDY = {
+    ChainPruned: "Name an archive node.",
+    ChainUnavailable: "It is asked again later; name another endpoint if this lasts.",
+}
 _FAILURES = (bittensor.BittensorError, OSError, TimeoutError)
 
 
@@ -78,6 +83,28 @@ class Subtensor:
         """Number of the newest final block."""
         return int(self._ask("its newest final block", self._client.finalized_block()))
 
+    def head(self) -> int:
+        """Number of the newest block, final or not."""
+        return int(self._ask("its newest block", self._client.block()))
+
+    def storage(self, item: tuple[str, str], key: list[Any], *, at: int) -> Any:
+        """One storage entry as it was after a block, as bittensor decodes it; None when there is none."""
+        return self._ask(f"{item[1]} at block {at}", self._client.query(item, key, block=at))
+
+    def storage_map(self, item: tuple[str, str], key: list[Any], *, at: int) -> list[tuple[Any, Any]]:
+        """All entries under a prefix as they were after a block, each with what remains of its key."""
+        return self._ask(f"{item[1]} at block {at}", self._client.query_map(item, key, block=at))
+
+    def storage_batch(self, item: tuple[str, str], keys: list[list[Any]], *, at: int) -> list[Any]:
+        """Several entries of one storage item, in the order of the keys."""
+        if not keys:
+            return []
+        return self._ask(f"{item[1]} at block {at}", self._client.query_batch(item, keys, block=at))
+
+    def events(self, block: int) -> list[Any]:
+        """Events of a block, as bittensor decodes them."""
+        return self._ask(f"block {block}'s events", self._client.query(EVENTS, block=block)) or []
+
     def block(self, number: int) -> Block | None:
         """Hash and time of a block."""
         found = self._ask(f"block {number}", self._client.block_info(number))
@@ -98,8 +125,7 @@ class Subtensor:
 
     def extrinsic(self, commitment: Commitment) -> int | None:
         """Where in its block a commitment was made."""
-        asked = self._client.query(EVENTS, block=commitment.block)
-        return extrinsic_of(commitment, self._ask(f"block {commitment.block}'s events", asked) or [])
+        return extrinsic_of(commitment, self.events(commitment.block))
 
     def validators(self, netuid: int, *, at: int) -> list[str]:
         """Addresses of a subnet's hotkeys that had a validator's permit at a block, by uid."""
@@ -134,11 +160,12 @@ class Subtensor:
         try:
             return self._loop.call(self._after_connecting(asked), seconds=seconds)
         except _FAILURES as error:
-            raise ChainUnavailable(
+            kind = ChainPruned if _PRUNED in str(error) else ChainUnavailable
+            raise kind(
                 f"the chain could not be asked for {what}",
                 where=self._network,
                 got=f"{type(error).__name__}: {error}",
-                remedy="It is asked again later; name another endpoint if this lasts.",
+                remedy=_REMEDY[kind],
             ) from None
 
     async def _after_connecting(self, asked: Coroutine[Any, Any, T]) -> T:
