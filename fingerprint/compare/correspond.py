@@ -102,9 +102,7 @@ def _vectors(
     return found | _nearest_vectors(candidate, reference, found) if guessed else found
 
 
-def _nearest_vectors(
-    candidate: Fingerprint, reference: Fingerprint, found: Mapping[Slot, Pair]
-) -> dict[Slot, Pair]:
+def _nearest_vectors(candidate: Fingerprint, reference: Fingerprint, found: Mapping[Slot, Pair]) -> dict[Slot, Pair]:
     """Vectors of the stream by values, where layers were guessed: gains of layers differ by more than any copy's do."""
     width = (reference.meta.dims.hidden,)
     wanted = [s for s in found if reference.slots[s].shape == width and s.role not in BIASES]
@@ -249,7 +247,8 @@ def shared_places(candidate: Fingerprint, reference: Fingerprint, pair: Pair) ->
     """Where the rows and columns that both grids have stand in the reference's tensor, int (m,) and (n,)."""
     found = []
     for axis in range(2):
-        ours, theirs = (_length(m.slots[s], axis) for m, s in ((candidate, pair.candidate), (reference, pair.reference)))
+        ours = _length(candidate.slots[pair.candidate], axis)
+        theirs = _length(reference.slots[pair.reference], axis)
         kept = reference.grid_index[theirs]
         found.append(kept if ours == theirs else kept[shared(candidate.grid_index[ours], kept)[1]])
     return found[0], found[1]
