@@ -10,7 +10,7 @@ QUIET := $(if $(CI),--quiet)
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test nightly lint types docs bench drill gauntlet calibration packages lock clean
+.PHONY: help install demo test nightly lint types docs bench load drill gauntlet calibration packages lock clean
 
 help: ## what each target does
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -52,6 +52,9 @@ bench: $(STAMP) ## speed and memory, by stage
 	$(BIN)/python -m benchmarks.speed
 	$(BIN)/python -m benchmarks.search
 	$(BIN)/python -m benchmarks.attest
+
+load: $(STAMP) ## verdict reads under load, with wrk, as the number of known models grows
+	$(BIN)/python -m benchmarks.load
 
 drill: $(STAMP) ## the log under a million leaves, kill -9 and tampering, on SQLite and PostgreSQL
 	$(BIN)/python -m benchmarks.log

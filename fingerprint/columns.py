@@ -27,6 +27,8 @@ from fingerprint.fingerprint import (
     UnitInvariants,
 )
 from fingerprint.invariants.heads import ORDERS
+from fingerprint.invariants.spans import KINDS
+from fingerprint.invariants.spans import SIZES as SPAN_SIZES
 from fingerprint.sketch import grid
 from fingerprint.sketch.linear import SIZES, VECTOR_SIZE
 from fingerprint.sketch.topk import PERMUTATIONS
@@ -276,14 +278,32 @@ def _layer_out(layer: LayerInvariants, arrays: _Writer) -> list[Any]:
     return [
         None if layer.units is None else _units_out(layer.units, arrays),
         None if layer.heads is None else _heads_out(layer.heads, arrays),
+        [[role.value, _spans_out(kinds, arrays)] for role, kinds in sorted(layer.spans.items())],
     ]
 
 
 def _layer_in(row: Sequence[Any], source: _Reader) -> LayerInvariants:
-    units, heads = row
+    units, heads, spans = row
     return LayerInvariants(
-        None if units is None else _units_in(units, source), None if heads is None else _heads_in(heads, source)
+        None if units is None else _units_in(units, source),
+        None if heads is None else _heads_in(heads, source),
+        {Role(role): _spans_in(kinds, source) for role, kinds in spans},
     )
+
+
+def _spans_out(kinds: Mapping[str, np.ndarray], arrays: _Writer) -> list[list[Any]]:
+    for values in kinds.values():
+        arrays.put("spans", values, np.float16)
+    return [[kind, int(values.size)] for kind, values in kinds.items()]
+
+
+def _spans_in(kinds: Sequence[Any], source: _Reader) -> dict[str, np.ndarray]:
+    if any(kind not in KINDS or size not in TRIANGLES for kind, size in kinds):
+        raise ValueError("spans of an unknown kind or size")
+    return {_text(kind): source.take("spans", _whole(size), np.float16) for kind, size in kinds}
+
+
+TRIANGLES = tuple(k * (k + 1) // 2 for k in SPAN_SIZES)
 
 
 def _units_out(units: UnitInvariants, arrays: _Writer) -> list[Any]:

@@ -12,7 +12,7 @@ from functools import cached_property
 
 import numpy as np
 
-from fingerprint.architecture.interface import Dims, Slot
+from fingerprint.architecture.interface import Dims, Role, Slot
 from fingerprint.content import content_root, nameless_root
 from fingerprint.sketch.signs import sign_bits
 
@@ -217,10 +217,17 @@ class HeadInvariants:
 
 @dataclass(frozen=True)
 class LayerInvariants:
-    """Symmetry invariants of one layer; None where a piece is missing."""
+    """Symmetry invariants of one layer; None where a piece is missing.
+
+    Attributes:
+        units: Of the MLP.
+        heads: Of attention, head by head.
+        spans: Of attention, matrix by matrix: role and kind to float16 (k (k + 1) / 2,), see ``invariants.spans``.
+    """
 
     units: UnitInvariants | None
     heads: HeadInvariants | None
+    spans: Mapping[Role, Mapping[str, np.ndarray]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

@@ -8,17 +8,23 @@ invariant wants it.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import torch
 
+from fingerprint.architecture import values
 from fingerprint.architecture.interface import Layout, Role, Slot, View
 from fingerprint.fingerprint import HeadInvariants
 from fingerprint.invariants import heads, units
 from fingerprint.invariants.folding import Folding, folding
+from fingerprint.invariants.spans import SPANNED, Frame, Spans, kinds_of
 from fingerprint.plan import MAX_HEAD_DIM, MAX_HELD, MAX_WIDTH, Plan
 from fingerprint.streaming import SlotReader
+
+CLEAR_GAIN = 0.7
+"""Correlation of a gain with column norms from which it is the reader's: trained gains reach .3 to .7, made-up ones,
+which their readers undo, nearly 1."""
 
 INVARIANT_FAMILIES = frozenset({"decoder", "gpt2", "neox", "bert"})
 
@@ -28,6 +34,7 @@ class LayerDraft:
     """Invariants of a layer before the token probes are known."""
 
     heads: HeadInvariants | None = None
+    spans: dict[Role, dict[str, np.ndarray]] = field(default_factory=dict)
     units: list[units.UnitVectors] = field(default_factory=list)
 
 
@@ -39,10 +46,14 @@ class LayerScan:
         layout: Family and sizes.
         plan: Units to keep.
         slots: The layer's slots.
+        frame: From where attention's spans are looked at; None without token probes.
     """
 
-    def __init__(self, reader: SlotReader, layout: Layout, plan: Plan, slots: Mapping[Slot, View]) -> None:
-        self._reader, self._layout, self._plan = reader, layout, plan
+    def __init__(
+        self, reader: SlotReader, layout: Layout, plan: Plan, slots: Mapping[Slot, View], frame: Frame | None
+    ) -> None:
+        self._reader, self._layout, self._plan, self._frame = reader, layout, plan, frame
+        self._spans: dict[Role, Spans] = {}
         self._left = dict(slots)
         self._layer = next(iter(slots)).layer if slots else -1
 
@@ -54,6 +65,7 @@ class LayerScan:
         if self._layout.family in INVARIANT_FAMILIES:
             draft.heads = heads.invariants(self._value_output(), self._query_key())
             draft.units = self._units()
+            draft.spans = {role: found.value for role, found in sorted(self._spans.items())}
         for slot in sorted(self._left):
             self._reader.consume(slot, self._left[slot])
         return draft
@@ -91,7 +103,7 @@ class LayerScan:
         folded = torch.cat([fold.both(block).clone() for block in self._take(key)])
         gains = [self._head_gain(norm, size) for norm in (Role.QUERY_NORM, Role.KEY_NORM)]
         products = heads.QueryKey(folded, dims.heads, dims.kv_heads)
-        for block in self._reader.stream(query, self._left.pop(query), multiple=size):
+        for block in self._take(query):
             products.update(block)
         query_gain, key_gain = (torch.ones(size) if gain is None else gain for gain in gains)
         return products.matrices * key_gain[:, None] * query_gain[None, :]
@@ -129,7 +141,29 @@ class LayerScan:
         return units.UnitVectors(chosen, rows, fold.writer(columns.T))
 
     def _take(self, slot: Slot) -> Iterator[torch.Tensor]:
-        return self._reader.stream(slot, self._left.pop(slot))
+        """Blocks of a slot, of whole heads in attention, whose spans are taken in passing."""
+        view, dims = self._left.pop(slot), self._layout.dims
+        heads = dims.kv_heads if slot.role in (Role.KEY, Role.VALUE) else dims.heads
+        if slot.role not in SPANNED:
+            return self._reader.stream(slot, view)
+        blocks = self._reader.stream(slot, view, multiple=max(1, view.shape[0] // heads))
+        if self._frame is None or self._frame.probes.shape[0] != view.shape[slot.role is not Role.OUT]:
+            return blocks
+        rotary = self._layout.rotary_dim == dims.head_dim > 1
+        kinds = kinds_of(slot.role, view.shape, rotary=rotary, doubtful=bool(self._layout.ambiguous))
+        spans = Spans(self._frame, self._attention_folding(view, self._frame), view.shape, heads, kinds)
+        self._spans[slot.role] = spans
+        return spans.watch(blocks)
+
+    def _attention_folding(self, view: View, frame: Frame) -> Folding:
+        """The folding of a reader; where layers were guessed, with the gain its columns go by, if that is clear."""
+        fold = self._folding(Role.NORM_ATTENTION, frame.probes.shape[0])
+        if not frame.gains or view.shape[1] != frame.probes.shape[0]:
+            return fold
+        norms = values.column_norms(self._reader.checkpoint, view)
+        likeness = [values.moves_with(gain, norms) for gain in frame.gains]
+        best = int(np.argmax(likeness))
+        return replace(fold, gain=frame.gains[best]) if likeness[best] >= CLEAR_GAIN else fold
 
     def _folding(self, norm: Role, width: int) -> Folding:
         return folding(self._layout, self._reader.findings.vectors.get(Slot(norm, self._layer)), width)

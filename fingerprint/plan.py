@@ -12,9 +12,10 @@ from dataclasses import dataclass
 
 from fingerprint.architecture.interface import Layout, Role, Slot, View
 from fingerprint.checkpoint.interface import Checkpoint
+from fingerprint.invariants import spans
 from fingerprint.sketch import grid, linear, topk
 
-VERSION = 1
+VERSION = 2
 SKETCH_BYTES, SKETCH_BYTES_MANY, FEW_MATRICES = 480_000, 300_000, 64
 GRID_BYTES, GRID_BYTES_MANY = 262_144, 150_000
 VECTOR_BYTES = 131_072
@@ -23,6 +24,7 @@ GRAM_BYTES, GRAM_PARTS = 98_304, 3
 """Half of a symmetric matrix of two-byte cosines for each of three parts: a byte an entry and part."""
 POOLED_TOTAL, POOLED_MOST = 4096, 256
 """Experts of a layer are pooled and share one, larger budget."""
+SPAN_BYTES = 65_536
 PROBES_FEW, PROBES_MANY, PROBES_MANY_UNITS = 32, 64, 512
 MINHASH_ROLES = (Role.KEY, Role.OUT)
 MINHASH_GENERIC, MINHASH_LEAST_ELEMENTS = 64, 4096
@@ -46,7 +48,8 @@ ALGORITHM = (
     f";vectors={VECTOR_BYTES}/{linear.VECTOR_SIZE}"
     f";minhash=datasketch2-{topk.SCHEME},perms={topk.PERMUTATIONS},seed={topk.SEED},k={topk.MIN_K}-{topk.MAX_K}"
     f";units=by-norm,{UNITS_TOTAL}/{UNITS_LEAST}-{UNITS_MOST},pooled={POOLED_TOTAL}/{POOLED_MOST}"
-    f",probes={PROBES_FEW}/{PROBES_MANY},density=2^-5,raw,gram={GRAM_BYTES};heads=power-sums-6:vo,kq;tokens=64"
+    f",probes={PROBES_FEW}/{PROBES_MANY},density=2^-5,raw,gram={GRAM_BYTES};heads=power-sums-6:vo,kq"
+    f";spans={'/'.join(map(str, spans.SIZES))},budget={SPAN_BYTES},stored={spans.STORED_WIDTH};tokens=64"
 )
 """Every parameter that changes the output; files of another algorithm are refused."""
 
@@ -62,6 +65,7 @@ class Plan:
         units: Units kept per layer (over all experts).
         gram: Units per layer whose mutual cosines are kept.
         probes: Probes per basis.
+        spans: Leading probes that attention matrices are seen from.
         minhash: Slots that get a MinHash.
     """
 
@@ -71,6 +75,7 @@ class Plan:
     units: int
     gram: int
     probes: int
+    spans: int
     minhash: frozenset[Slot]
 
 
@@ -92,6 +97,7 @@ def make_plan(checkpoint: Checkpoint, layout: Layout) -> Plan:
         units=units,
         gram=min(units, math.isqrt(GRAM_BYTES // (GRAM_PARTS * layers))),
         probes=PROBES_MANY if units * layers <= PROBES_MANY_UNITS else PROBES_FEW,
+        spans=spans.size_for(layers, SPAN_BYTES),
         minhash=_minhash_slots(matrices),
     )
 

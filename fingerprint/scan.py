@@ -1,8 +1,8 @@
 """A checkpoint in, a Fingerprint out: one streaming pass on a few threads.
 
 Work is cut into jobs (a layer, or a tensor outside the layers) that own the digests of their tensors; each runs on one
-thread, largest first. Nothing depends on which thread runs what or when: signs come from keyed hashes, sums run in
-storage order inside a job, and token probes are applied after all jobs are done.
+thread, largest first, layers after what lies outside them: attention is looked at from the token probes. Nothing
+depends on which thread runs what or when: signs come from keyed hashes, and sums run in storage order inside a job.
 """
 
 from __future__ import annotations
@@ -24,8 +24,9 @@ from fingerprint.architecture.interface import Layout, Role, Slot, View
 from fingerprint.checkpoint.interface import Checkpoint
 from fingerprint.content import length_prefixed
 from fingerprint.fingerprint import STRINGS, Fingerprint, LayerInvariants, Meta, SlotSketch, TokenCosines
-from fingerprint.invariants import embeddings, probes, summary, units
+from fingerprint.invariants import embeddings, probes, spans, summary, units
 from fingerprint.invariants.folding import Folding, folding, gains
+from fingerprint.invariants.spans import Frame
 from fingerprint.layers import INVARIANT_FAMILIES, LayerDraft, LayerScan
 from fingerprint.plan import ALGORITHM, MAX_ROWS, MAX_WIDTH, Plan, make_plan, numel
 from fingerprint.sketch import keyed
@@ -47,6 +48,11 @@ class _Job:
     slots: Mapping[Slot, View]
     owned: frozenset[str]
     size: int
+
+    @property
+    def inside(self) -> bool:
+        """Whether it is a layer."""
+        return any(slot.layer >= 0 for slot in self.slots)
 
 
 @dataclass
@@ -87,8 +93,10 @@ def scan(
         _one_torch_thread(),
         ThreadPoolExecutor(max_workers=threads, initializer=torch.set_num_threads, initargs=(1,)) as pool,
     ):
-        results = list(pool.map(work.run, jobs))
-    return work.assemble(results)
+        outside = list(pool.map(work.run, [job for job in jobs if not job.inside]))
+        work.look_from(outside)
+        inside = list(pool.map(work.run, [job for job in jobs if job.inside]))
+    return work.assemble([*outside, *inside])
 
 
 class _Scan:
@@ -110,14 +118,22 @@ class _Scan:
         self._ids = {basis: embeddings.choose(w[: self._real.get(basis, w.size)]) for basis, w in self._words.items()}
         self._progress, self._lock, self._done = progress, threading.Lock(), 0
         self._total = sum(info.numel * info.dtype.itemsize for info in checkpoint.tensors.values())
+        self._frame: Frame | None = None
+
+    def look_from(self, results: Sequence[_Result]) -> None:
+        """Sets where attention is looked at from: the token probes, once the embedding was read."""
+        drawn = next((result.probes for result in results if result.probes), {})
+        if drawn:
+            found = [gain for slot, gain in self._shared.gains.items() if slot.role in (Role.VALUE, Role.UP)]
+            found = found if self._layout.ambiguous else []
+            self._frame = Frame(spans.scaled(next(iter(drawn.values())), self._plan.spans), self._key, found)
 
     def run(self, job: _Job) -> _Result:
         """Do one job; called from any thread."""
         reader = SlotReader(self._checkpoint, self._plan, self._shared, job.owned)
         result = _Result(reader.findings)
-        layers = {slot.layer for slot in job.slots}
-        if layers and layers != {-1}:
-            result.layer = LayerScan(reader, self._layout, self._plan, job.slots).run()
+        if job.inside:
+            result.layer = LayerScan(reader, self._layout, self._plan, job.slots, self._frame).run()
         else:
             for slot in sorted(job.slots):
                 self._outside(reader, slot, job.slots[slot], result)
@@ -192,7 +208,7 @@ class _Scan:
             gain = next((self._shared.gains.get(s) for s in result.findings.slots if s.role is Role.UP), None)
             probed = drawn if fitting else {}
             found = units.invariants(parts, probed, self._plan.gram, gain) if parts else None
-            layers[index] = LayerInvariants(found, result.layer.heads)
+            layers[index] = LayerInvariants(found, result.layer.heads, result.layer.spans)
         return dict(sorted(layers.items()))
 
     def _tokens(self, results: Sequence[_Result], final: Folding) -> dict[str, TokenCosines]:

@@ -72,16 +72,16 @@ class SlotReader:
     """
 
     def __init__(self, checkpoint: Checkpoint, plan: Plan, shared: Shared, owned: frozenset[str]) -> None:
-        self._checkpoint, self._plan, self._shared = checkpoint, plan, shared
+        self.checkpoint, self._plan, self._shared = checkpoint, plan, shared
         self._owned, self._scratch = owned, Scratch()
         self.findings = Findings()
 
     def digest(self, name: str) -> None:
         """Digest a stored tensor by itself, unless that was done or is another job's."""
         if name in self._owned and name not in self.findings.tensors:
-            info = self._checkpoint.tensors[name]
+            info = self.checkpoint.tensors[name]
             rows = block_rows(info.numel // max(1, info.rows))
-            for _ in self._hashed(name, self._checkpoint.blocks(name, rows)):
+            for _ in self._hashed(name, self.checkpoint.blocks(name, rows)):
                 pass
 
     def stream(self, slot: Slot, view: View, *, multiple: int = 1) -> Iterator[torch.Tensor]:
@@ -94,7 +94,7 @@ class SlotReader:
             view: Where it is.
             multiple: Block sizes are a multiple of this many rows (whole heads).
         """
-        if not self._checkpoint.tensors[view.tensor].dtype.is_floating_point:
+        if not self.checkpoint.tensors[view.tensor].dtype.is_floating_point:
             self.digest(view.tensor)
             return
         if len(view.shape) < 2 and numel(view.shape) <= MAX_WIDTH:
@@ -109,12 +109,12 @@ class SlotReader:
 
     def _blocks(self, view: View, rows: int) -> Iterator[torch.Tensor]:
         if view.whole and view.tensor in self._owned and view.tensor not in self.findings.tensors:
-            return self._hashed(view.tensor, self._checkpoint.blocks(view.tensor, rows))
+            return self._hashed(view.tensor, self.checkpoint.blocks(view.tensor, rows))
         self.digest(view.tensor)
-        return read_blocks(self._checkpoint, view, rows)
+        return read_blocks(self.checkpoint, view, rows)
 
     def _hashed(self, name: str, blocks: Iterator[torch.Tensor]) -> Iterator[torch.Tensor]:
-        info = self._checkpoint.tensors[name]
+        info = self.checkpoint.tensors[name]
         hasher = TensorHasher(info.dtype, info.shape)
         codes: list[np.ndarray] | None = [] if info.dtype.is_floating_point and wants_multiset(info.shape) else None
         for block in blocks:

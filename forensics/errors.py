@@ -6,6 +6,7 @@ ForensicsError
 │   ├── EvidenceError      an evidence bundle that cannot be trusted
 │   ├── ReplayMismatch     an intact bundle that no longer gives the same result
 │   ├── NotKnown           no such model in the registry
+│   ├── PolicyInvalid      a policy file with an unknown key, a wrong value, or one that a hard rule forbids
 │   ├── AnchorInvalid      a digest that is not on the chain where it is said to be
 │   ├── ChainForked        a node whose final blocks are not those that were read before
 │   ├── CommitMalformed    a commitment on chain that names no model
@@ -85,6 +86,10 @@ class ReplayMismatch(BadInput):
 
 class NotKnown(BadInput):
     """No such model in the registry."""
+
+
+class PolicyInvalid(BadInput):
+    """A policy file that is not understood to the last key, or that asks for what a hard rule forbids."""
 
 
 class AnchorInvalid(BadInput):

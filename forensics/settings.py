@@ -23,6 +23,7 @@ from pydantic_settings import (
 
 from .errors import BadInput, UsageError
 
+ENV_PREFIX = "FORENSICS_"
 CONFIG_LIMIT = 1 << 20  # bytes; a settings file is a page of text
 
 
@@ -44,13 +45,34 @@ class Settings(BaseSettings):
         hub_file_bytes: Largest file that is fetched.
         hub_keep_free: Bytes of disk that fetching leaves free.
         hub_pool_bytes: Bytes of weights that are kept for the next repository that has them; 0 keeps none.
+        chain: What a worker follows: a node (finney, test, local, ws:// or wss://) or a recorded subnet; empty: none.
+        chain_seconds: How often it looks.
+        wallet: `NAME/HOTKEY` of the wallet whose hotkey anchors the log; it is not anchored when empty.
+        wallet_path: Folder of wallets; bittensor's own when not set.
+        beacons: drand endpoints, comma-separated, or a file of signatures, for moving epochs on; empty: public ones.
+        competition: Name of the competition that snapshots and statements speak of.
+        policy: Policy file; the one that is shipped when not set.
+        concurrency: Submissions that a worker has under way at once.
+        per_host: Submissions that are fetched from one host at once, over all workers.
+        reader_memory: Bytes of memory for reading one checkpoint.
+        reader_seconds: Time for reading one checkpoint.
+        keep_checkpoints: Bytes of fetched checkpoints that are kept, so that comparisons can go into weights.
         netuid: The only subnet whose statements the service takes; any when not set.
         origin: Name of the service's log, drawn from its key when the key is made; cannot be changed afterwards.
         key_password: Encrypts the key files under ``keys`` in the home; at least 8 characters. Secret.
+        admins: Hotkeys that may do everything, separated by commas.
+        operators: Hotkeys that may hand in others' submissions.
+        reviewers: Hotkeys that may decide cases.
+        address_rate: Requests a second from one address, in the long run and for each process; 0 for no limit. Reads of
+            verdicts are not counted.
+        hotkey_rate: Signed requests a second of one hotkey, likewise.
+        trusted_proxies: Addresses or networks, separated by commas, whose ``X-Forwarded-For`` is believed.
+        hooks_loopback: Whether webhooks may go to this machine, and without TLS: for demos and tests.
+        log_level: ``debug``, ``info``, ``warning`` or ``error``.
         seed_key: Seals the hidden seeds at rest, 64 hex digits. Secret; keep it apart from the database.
     """
 
-    model_config = SettingsConfigDict(env_prefix="FORENSICS_", extra="forbid", frozen=True)
+    model_config = SettingsConfigDict(env_prefix=ENV_PREFIX, extra="forbid", frozen=True)
 
     home: Path = Field(default_factory=lambda: default_home())
     database: SecretStr = SecretStr("")
@@ -66,10 +88,30 @@ class Settings(BaseSettings):
     hub_file_bytes: int = Field(default=60 << 30, ge=1)
     hub_keep_free: int = Field(default=2 << 30, ge=0)
     hub_pool_bytes: int = Field(default=50 << 30, ge=0)
+    chain: str = Field(default="", max_length=500)
+    chain_seconds: float = Field(default=12.0, gt=0, le=3600)
+    wallet: str = Field(default="", pattern=r"^([^/]{1,100}/[^/]{1,100})?$")
+    wallet_path: Path | None = None
+    beacons: str = Field(default="", max_length=2000)
+    competition: str = Field(default="default", pattern=r"^[a-z0-9][a-z0-9._-]{0,63}$")
+    policy: Path | None = None
+    concurrency: int = Field(default=2, ge=1, le=256)
+    per_host: int = Field(default=4, ge=1, le=256)
+    reader_memory: int = Field(default=16 << 30, ge=256 << 20)
+    reader_seconds: float = Field(default=3600.0, gt=0)
+    keep_checkpoints: int = Field(default=100 << 30, ge=0)
     netuid: int | None = Field(default=None, ge=0, le=0xFFFF)
     origin: str = Field(default="", pattern=r"^[!-*,-~]{0,200}$")
     key_password: SecretStr = SecretStr("")
     seed_key: SecretStr = SecretStr("")
+    admins: str = Field(default="", max_length=100_000)
+    operators: str = Field(default="", max_length=100_000)
+    reviewers: str = Field(default="", max_length=100_000)
+    address_rate: float = Field(default=50.0, ge=0, le=1e6)
+    hotkey_rate: float = Field(default=5.0, ge=0, le=1e6)
+    hooks_loopback: bool = False
+    log_level: str = Field(default="info", pattern=r"^(debug|info|warning|error)$")
+    trusted_proxies: str = Field(default="", max_length=10_000)
 
     @field_validator("home", mode="after")
     @classmethod

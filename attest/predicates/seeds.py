@@ -95,7 +95,7 @@ class Step(StrEnum):
 
 @dataclass(frozen=True)
 class EpochStep(Predicate):
-    """A step of an epoch, seen at a final block.
+    """A step of an epoch, seen at a final block; for ``anchored`` the block that holds the commitment.
 
     ``evidence`` is, for ``anchored``, SHA-256 of the checkpoint's body; for ``open``, the digest of all items that are
     handed out (``attest.seeds.plan``), which binds them before anyone is told; for ``closed``, the digest of the

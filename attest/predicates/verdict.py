@@ -1,6 +1,8 @@
 """``verdict/v1``: a snapshot of all verdicts of a subnet at a block (shape fixed in the architecture).
 
-Subject: ``subnet``. Fractions are decimal text and the rest integers, so that every client reads the same numbers.
+Subject: ``subnet``, the digest of genesis hash and netuid (``attest.statement.subnet_digest``), so that snapshots of a
+subnet are found by whom they are about. Fractions are decimal text and the rest integers, so that every client reads
+the same numbers. Importing this must stay cheap: validators read snapshots with it on machines without torch.
 """
 
 from __future__ import annotations
@@ -109,6 +111,13 @@ class UidVerdict(Record):
     parents: Annotated[tuple[ParentModel, ...], ListOf(Nested(ParentModel), MAX_PARENT_MODELS)]
     cluster: Annotated[str | None, Nullable(WORD_KIND)]
     case: Annotated[str | None, Nullable(WORD_KIND)]
+
+    def agree(self) -> None:
+        """Unknown is not guilty: what was not judged takes nothing from anybody (judgement rule 5)."""
+        if self.status is Status.UNKNOWN and float(self.multiplier) != 1:
+            raise MalformedInput(
+                "unknown, and yet penalised", where="UidVerdict.multiplier", got=self.multiplier, expected="1.0"
+            )
 
 
 @dataclass(frozen=True)

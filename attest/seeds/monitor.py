@@ -18,6 +18,8 @@ from attest.keys.ss58 import encode as address
 from attest.log.note import NoteKey
 from attest.predicates import EpochStep, Predicate, SeedCommitment, SeedReveal
 
+from .course import Said, Story
+
 Epoch = tuple[str, int, str, int]
 """Genesis hash, subnet, competition, number."""
 
@@ -51,9 +53,13 @@ class Watch:
         self._seen: dict[Hashable, int] = {}
         self.commitments: dict[Epoch, int] = {}
         self.found: list[Contradiction] = []
+        self._steps: dict[str, list[Said]] = {}
+        self._reveals: dict[str, int] = {}
+        self.size = 0
 
     def take(self, number: int, body: bytes) -> None:
         """Look at one leaf; what is no statement of the service about an epoch is passed over."""
+        self.size = number + 1
         try:
             found = check(body, Predicate, expected=Expected(None, None), trusted=[self._signer])
         except AttestError:
@@ -64,8 +70,14 @@ class Watch:
             self.commitments.setdefault(_epoch(predicate), number)
         elif isinstance(predicate, SeedReveal):
             self._note(number, predicate, "two_reveals", "reveal")
+            self._reveals.setdefault(predicate.statement, number)
         elif isinstance(predicate, EpochStep):
             self._note(number, predicate, "said_twice", str(predicate.step))
+            self._steps.setdefault(predicate.statement, []).append(Said.of(number, predicate))
+
+    def story(self, statement: str) -> Story:
+        """Everything that was said of one commitment, by the digest of its statement."""
+        return Story(tuple(self._steps.get(statement, ())), self._reveals.get(statement), self.size)
 
     def _note(self, number: int, said: SeedCommitment | SeedReveal | EpochStep, code: str, what: str) -> None:
         first = self._seen.setdefault((_epoch(said), what), number)

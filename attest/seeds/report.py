@@ -1,14 +1,20 @@
 """What a check of an epoch finds: links in order, and the faults they prove.
 
-A link is *broken* when the file does not hold together, *a fault* when it does hold together and proves that the
-operator broke the rules, *pending* when its time has not come, and *not checked* when an earlier one leaves nothing to
-check. Faults:
+A link is *broken* when the file does not hold together, *a fault* when what is signed, or what chain and log say
+themselves, proves that the operator broke the rules, *pending* when its time has not come, and *not checked* when an
+earlier one leaves nothing to check. It is *unproven* when the file shows a fault by a part that nobody signed (an
+anchor, or that something is not there): whoever passed it on could have changed that. Chain and log decide those.
+Faults:
 
 | code | the operator |
 | --- | --- |
 | ``late_commitment`` | anchored C after, or too close to, the round that is mixed |
 | ``unanchored`` | never anchored it, and the round is out |
 | ``said_twice`` | took one step twice, so told two stories of the same epoch |
+| ``out_of_order`` | logged a step before one that must come first |
+| ``step_skipped`` | never said one of the steps, in the whole log |
+| ``void_after_open`` | called the epoch void when its items were out |
+| ``after_void`` | went on with an epoch that was void |
 | ``wrong_beacon`` | revealed with a value the beacon never gave |
 | ``missing_reveal`` | kept silent after R_open (the timelock opens it all the same) |
 | ``early_reveal`` | let the secret out while the epoch was running |
@@ -35,6 +41,7 @@ class Outcome(StrEnum):
     BROKEN = "broken"
     PENDING = "pending"
     NOT_CHECKED = "not checked"
+    UNPROVEN = "unproven"
 
 
 @dataclass(frozen=True)
@@ -76,6 +83,11 @@ class Report:
         return tuple(link for link in self.links if link.outcome is Outcome.FAULT)
 
     @property
+    def unproven(self) -> tuple[Link, ...]:
+        """What would be a fault, if somebody had not changed the file."""
+        return tuple(link for link in self.links if link.outcome is Outcome.UNPROVEN)
+
+    @property
     def complete(self) -> bool:
         """Whether every link was checked and holds."""
         return all(link.outcome is Outcome.OK for link in self.links)
@@ -89,9 +101,15 @@ class NotChecked(Exception):
     """Inside a check: an earlier link left nothing to check."""
 
 
-class Fault(Exception):
-    """Inside a check: the link holds together and proves a fault."""
-
+class _Coded(Exception):
     def __init__(self, code: str, detail: str) -> None:
         super().__init__(detail)
         self.code = code
+
+
+class Fault(_Coded):
+    """Inside a check: the link holds together and proves a fault."""
+
+
+class Unproven(_Coded):
+    """Inside a check: it looks like a fault, by a part of the file that nobody signed."""

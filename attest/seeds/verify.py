@@ -2,7 +2,8 @@
 
     statement -> inclusion -> batch -> anchor -> steps -> beacon -> reveal -> opening -> timelock -> seed -> items
 
-Nothing is asked of any network. What the outcomes mean, and which faults there are: ``report``; the links: ``links``.
+Nothing is asked of any network; who can ask one passes in the chain's answers and what the whole log says. What the
+outcomes mean, and which faults there are: ``report``; the links: ``links``.
 """
 
 from __future__ import annotations
@@ -10,10 +11,13 @@ from __future__ import annotations
 from attest.checking import Expected
 from attest.log.note import NoteKey
 
+from .anchored import ANCHOR_MARGIN
 from .beacon import QUICKNET, Network
 from .epoch_file import EpochFile
-from .links import ANCHOR_MARGIN, LINKS, REVEAL_GRACE
+from .links import LINKS
+from .monitor import Watch
 from .report import Report
+from .told import REVEAL_GRACE
 from .walk import Confirm, Walk
 
 __all__ = ["ANCHOR_MARGIN", "REVEAL_GRACE", "Confirm", "verify"]
@@ -27,6 +31,7 @@ def verify(
     network: Network = QUICKNET,
     confirm: Confirm | None = None,
     expected: Expected | None = None,
+    watch: Watch | None = None,
 ) -> Report:
     """Check an epoch's public file.
 
@@ -37,11 +42,12 @@ def verify(
         network: The beacon; anything but quicknet is a rehearsal.
         confirm: Asks a chain about an anchor; without it anchors count as the file states them.
         expected: Where the epoch must be from; None accepts any chain and subnet.
+        watch: Has seen the whole log; without it what the file leaves out proves nothing.
 
     Returns:
         The report; nothing is raised for what is wrong with the epoch.
     """
-    walk = Walk(epoch, key, now, network, confirm, expected or Expected(None, None))
+    walk = Walk(epoch, key, now, network, confirm, expected or Expected(None, None), watch)
     for name, step in LINKS:
         walk.take(name, step)
     return Report(tuple(walk.links), walk.context, walk.seed, walk.roster, walk.void)

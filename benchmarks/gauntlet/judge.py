@@ -15,6 +15,7 @@ from pathlib import Path
 from benchmarks.gauntlet import attacks, rivals
 from benchmarks.gauntlet.families import Family
 from benchmarks.gauntlet.honest import ancestors, pairs
+from benchmarks.gauntlet.kit import Kit
 from benchmarks.gauntlet.scenes import BASE, Stage, stages
 from fingerprint.checkpoint import open_checkpoint
 from fingerprint.compare import Comparison, Depth, Source, compare
@@ -116,7 +117,7 @@ HARD_KINDS = frozenset({"child: reward", "child: preference", "child: light adap
 """Kinds of honest pairs that lie nearest to copies."""
 
 
-def honest_outcomes(known: Known, depths: tuple[Depth, ...]) -> Iterator[Outcome]:
+def honest_outcomes(known: Known, depths: tuple[Depth, ...], kit: Kit | None = None) -> Iterator[Outcome]:
     """Honest pairs, the base given where the truth names one: each once, and the hard kinds in both directions."""
     models = known.family.models
     order = {name: i for i, name in enumerate(models)}
@@ -127,6 +128,7 @@ def honest_outcomes(known: Known, depths: tuple[Depth, ...]) -> Iterator[Outcome
         ours, theirs = known.sources[candidate.name], known.sources[reference.name]
         base = None if truth.base is None else known.sources[truth.base]
         plain = rivals.verdicts(ours, theirs)
+        plain |= kit.verdicts(candidate.path, reference.path) if kit else {}
         for depth in depths:
             said, seconds = _timed(ours, theirs, base=base, depth=depth)
             yield Outcome(
@@ -151,8 +153,9 @@ def pair_kind(candidate: str, reference: str, models: Mapping[str, object]) -> s
 
 
 def attack_outcomes(
-    known: Known, depths: tuple[Depth, ...], *, victims: tuple[str, ...], only: frozenset[str] = frozenset()
-) -> Iterator[Outcome]:
+    known: Known, depths: tuple[Depth, ...], *, victims: tuple[str, ...], only: frozenset[str] = frozenset(),
+    kit: Kit | None = None,
+) -> Iterator[Outcome]:  # fmt: skip
     """Every attack that applies, on every victim."""
     for stage in stages(known.family, victims):
         for attack in attacks.registry().values():
@@ -162,20 +165,24 @@ def attack_outcomes(
             try:
                 made = attacks.perform(attack, stage.scene)
                 attacks.write(made.model, folder)
+                victim = known.family.models[stage.names["victim"]].path
+                plain = kit.verdicts(folder, victim) if kit else {}
                 with open_checkpoint(folder) as checkpoint:
-                    yield from _attacked(known, stage, attack, made, Source(scan(checkpoint), checkpoint), depths)
+                    yield from _attacked(
+                        known, stage, attack, made, Source(scan(checkpoint), checkpoint), depths, plain
+                    )
             finally:
                 shutil.rmtree(folder, ignore_errors=True)
 
 
 def _attacked(
     known: Known, stage: Stage, attack: attacks.Attack, made: attacks.Attacked, candidate: Source,
-    depths: tuple[Depth, ...],
+    depths: tuple[Depth, ...], plain: Mapping[str, bool],
 ) -> Iterator[Outcome]:  # fmt: skip
     victim = stage.names["victim"]
     reference = known.sources[victim]
     accepted = tuple(sorted({r.value for r in (attack.relation, *attack.accept)}))
-    plain = rivals.verdicts(candidate, reference)
+    plain = rivals.verdicts(candidate, reference) | dict(plain)
     close = known.nearest(candidate)
     for depth in depths:
         best = known.parent(candidate, close, depth)

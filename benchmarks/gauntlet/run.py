@@ -8,12 +8,14 @@ import multiprocessing
 import os
 import sys
 import time
+from contextlib import ExitStack
 from pathlib import Path
 
 import torch
 
 from benchmarks.gauntlet import attacks, cache, families, table
 from benchmarks.gauntlet.judge import Known, Outcome, attack_outcomes, honest_outcomes
+from benchmarks.gauntlet.kit import Kit
 from fingerprint.compare import Depth, load_calibration
 
 QUICK_ATTACKS = frozenset(
@@ -63,14 +65,19 @@ def run_family(job: Job) -> list[Outcome]:
     started = time.monotonic()
     known = Known(families.load_family(name, split))  # type: ignore[arg-type]
     outcomes = []
-    streams = [("honest", honest_outcomes(known, depths))]
-    for victim, only in plan(name, quick=quick):
-        streams.append((f"attacks on {victim}", attack_outcomes(known, depths, victims=(victim,), only=only)))
-    for kind, stream in streams:
-        for outcome in stream:
-            outcomes.append(outcome)
-            if len(outcomes) % 200 == 0:
-                _say(f"{name}: {len(outcomes)} comparisons, {kind}, {time.monotonic() - started:.0f} s")
+    with ExitStack() as open_:
+        kit = Kit.installed()
+        if kit is not None:
+            open_.enter_context(kit)
+        streams = [("honest", honest_outcomes(known, depths, kit))]
+        for victim, only in plan(name, quick=quick):
+            stream = attack_outcomes(known, depths, victims=(victim,), only=only, kit=kit)
+            streams.append((f"attacks on {victim}", stream))
+        for kind, stream in streams:
+            for outcome in stream:
+                outcomes.append(outcome)
+                if len(outcomes) % 200 == 0:
+                    _say(f"{name}: {len(outcomes)} comparisons, {kind}, {time.monotonic() - started:.0f} s")
     _say(f"{name}: done, {len(outcomes)} comparisons in {time.monotonic() - started:.0f} s")
     kept = cache.root() / f"outcomes-{split}-{name}.json"
     kept.write_text(json.dumps([o.as_json() for o in outcomes], default=str), encoding="utf-8")

@@ -22,7 +22,7 @@ from detectors.multiplicity import benjamini_hochberg
 from detectors.overfit.arms import arms_of
 from detectors.overfit.judge import decide, field_of
 from detectors.overfit.report import Exposure
-from detectors.overfit.tracer import trace
+from detectors.overfit.tracer import Traced, trace
 
 from .world import World, field
 
@@ -34,7 +34,16 @@ DRIFT = 1.0
 DRIFTS = ((-1.0, 0.0), (0.0, 0.0), (1.0, 0.0), (2.0, 0.0), (1.0, 0.1), (1.0, 0.2))
 """Drift without any cheat, and how much miners differ in it."""
 VALIDATORS = 8
-LEAKS = ((0.2, 40, True), (0.0, 40, True), (0.1, 40, True), (0.2, 20, True), (0.3, 20, True), (0.2, 40, False))
+LEAKS = (
+    (0.1, 60, True),
+    (0.0, 60, True),
+    (0.1, 40, True),
+    (0.2, 20, True),
+    (0.2, 40, True),
+    (0.3, 20, True),
+    (0.1, 60, False),
+    (0.2, 40, False),
+)
 """Lift, tracers of each validator, and whether flagged miners are suspects; at lift 0 nobody leaks."""
 
 
@@ -73,20 +82,26 @@ def _rates(counts: Sequence[tuple[int, int]], world: World) -> dict[str, float |
 
 def leaks(world: World, runs: int, seed: int, *, suspected: bool) -> dict[str, float]:
     """How often the leaking validator is named, and any honest one, with flagged miners as suspects or without."""
-    tally = {f"{kind}@{level:g}": 0 for kind in ("leaker_named", "honest_named") for level in LEVELS}
+    tally = {f"{kind}@{level:g}": 0 for level in LEVELS for kind in ("leaker_named", "honest_named")}
     tally |= {"told_named": 0, "told_named_wrongly": 0}
     for run in range(runs):
         results, cheats = field(world, np.random.default_rng([seed, run]))
-        suspects: set[int] = set()
+        traced: dict[frozenset[int], tuple[Traced, ...]] = {}
+        suspects = {level: frozenset[int]() for level in LEVELS}
         if suspected:
             look = field_of(results, arms_of(results), Exposure.RANDOMISED, np.random.default_rng(0)).look()
-            named = decide(results, look, None, level=max(LEVELS), sequential=False).named
-            suspects = {int(u) for u in results.units[named]}
+            for level in LEVELS:
+                named = decide(results, look, None, level=level, sequential=False).named
+                suspects[level] = frozenset(int(u) for u in results.units[named])
         for level in LEVELS:
-            traced = trace(results, suspects=suspects, level=level, rng=np.random.default_rng([seed, run, 2]))
-            tally[f"leaker_named@{level:g}"] += traced[0].named
-            tally[f"honest_named@{level:g}"] += any(t.named for t in traced[1:])
-        told = {t.hotkey for t in traced[0].told if t.named}
+            chosen = suspects[level]
+            if chosen not in traced:  # what is named at a lower level follows from the adjusted p-values
+                rng = np.random.default_rng([seed, run, 2])
+                traced[chosen] = trace(results, suspects=chosen, level=max(LEVELS), rng=rng)
+            leaked = [t.named and t.adjusted <= level for t in traced[chosen]]
+            tally[f"leaker_named@{level:g}"] += leaked[0]
+            tally[f"honest_named@{level:g}"] += any(leaked[1:])
+        told = {t.hotkey for t in traced[suspects[max(LEVELS)]][0].told if t.named}
         tally["told_named"] += len(told)
         tally["told_named_wrongly"] += len(told - {h for h, c in zip(results.hotkeys, cheats, strict=True) if c})
     return {name: count / runs for name, count in tally.items()}

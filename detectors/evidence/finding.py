@@ -132,6 +132,34 @@ class Finding:
             "exculpatory": [fact.document() for fact in self.exculpatory],
         }
 
+    @classmethod
+    def read(cls, document: Document) -> Finding:
+        """The finding that a document was written from, with the digest of that document.
+
+        Fractions among what was measured stay the decimal text they were written as.
+
+        Raises:
+            MalformedFacts: It is not the document of a finding.
+        """
+        try:
+            found = cls(
+                detector=document["detector"],
+                code=document["code"],
+                subject=_party(document["subject"]),
+                object=None if document["object"] is None else _party(document["object"]),
+                log10_likelihood_ratio=float(document["log10_likelihood_ratio"]),
+                p_value=float(document["p_value"]),
+                null=document["null"],
+                evidence=document["evidence"],
+                measured=dict(document["measured"]),
+                exculpatory=tuple(Exculpation(fact["code"], fact["text"]) for fact in document["exculpatory"]),
+            )
+        except (KeyError, TypeError, ValueError) as error:
+            raise MalformedFacts("not the document of a finding", where="finding", got=repr(error)[:120]) from None
+        if found.document() != document:
+            raise MalformedFacts("not the document that a finding writes", where="finding", got=found.code)
+        return found
+
     @property
     def digest(self) -> str:
         """Identity of the finding: the same facts give the same digest on every machine."""
@@ -143,6 +171,10 @@ def log10_capped(natural_log: float) -> float:
     if math.isnan(natural_log):
         raise MalformedFacts("not a likelihood ratio", where="log10_likelihood_ratio", got=natural_log)
     return max(-MAX_LOG10, min(MAX_LOG10, natural_log / math.log(10)))
+
+
+def _party(document: Document) -> Party:
+    return Party(Kind(document["kind"]), document["name"])
 
 
 def _spelled(value: Any) -> Any:

@@ -2,10 +2,11 @@
 
 The items were given out by lot, so under the null that validator v told nobody, v's tracers are a random subset of all
 tracers of their cell, and no miner does better on them than on the others'. The lot is of items, not of answers: a
-set of easy items makes every miner look informed at once. So the test of v draws *items* again and adds up over units
-the log likelihood that a unit was told. Validators are tested with Holm's correction, in steps: the tracers of one
-that is named leave the reference of the rest. Then each unit that was told is named by an exact conditional binomial
-test (Fisher) against the tracers of validators that are not named, again with Holm.
+set of easy items makes every miner look informed at once. So the test of v draws *items* again. Its statistic is the
+log likelihood ratio (``known``) that a share of the units was told and knows a share of v's items, once over suspects
+and once over all units; four fifths of the level go to the suspects. Validators are tested with Holm's correction, in
+steps: the tracers of one that is named leave the reference of the rest. Then each unit that was told is named by an
+exact conditional binomial test (Fisher) against the tracers of validators that are not named, again with Holm.
 
 A validator that passes on only what all received leaves no trace here; neither does one without tracers.
 """
@@ -20,18 +21,19 @@ from typing import Final
 import numpy as np
 
 from ..multiplicity import holm
-from . import permutation
+from . import known, permutation
 from .results import NOBODY, Bools, Floats, Ints, Results
 
 DRAWS: Final = 4_999
 """Fewest lots drawn again; more where many validators or a low level ask for smaller p-values."""
 CHUNK: Final = 1_000
-SHIFTS: Final = (1.0, 2.0, 4.0)
-"""Excess of an informed unit that the likelihood bets on, in standard errors."""
-FEW: Final = 0.05
-"""Share of units expected to have been told, where nobody is suspected."""
-HALF: Final = 0.5
+TOLD_OF_ALL: Final = (0.01, 0.05, 0.2)
+"""Shares of all units that the likelihood bets were told."""
+TOLD_OF_SUSPECTS: Final = (0.2, 0.5, 0.9)
 """The same among suspects."""
+SUSPECTS_PART: Final = 0.8
+"""Part of the level that goes to the test of suspects, where there are any; the rest to that of all units."""
+_MOST: Final = 500.0  # a unit's log ratio beyond which exp would overflow
 
 
 @dataclass(frozen=True)
@@ -80,10 +82,20 @@ class Traced:
 
 @dataclass(frozen=True, eq=False)
 class _Board:
-    """Scores of units on tracers, difficulty removed: shape (units, items), 0 where there is none."""
+    """What units did on tracers.
+
+    Args:
+        residual: Score less the item's mean over units that are not suspected; 0 where there is none, (units, items).
+        answered: 1 where there is a score, (units, items).
+        ratios: Log likelihood ratios that the item was known, for each of ``known.SHARES``, (units, items).
+        cell: Cell of each tracer.
+        validator: Its holder.
+        suspects: Shape (units,).
+    """
 
     residual: Floats
     answered: Floats
+    ratios: tuple[Floats, ...]
     cell: Ints
     validator: Ints
     suspects: Bools
@@ -107,14 +119,16 @@ def trace(
     named: list[int] = []
     outcome: dict[int, tuple[float, float, float]] = {}
     draws = max(DRAWS, math.ceil(8 * len(open_) / level))
+    reached = 0.0  # an adjusted p-value is never below that of a validator named before
     while len(open_) > 1:
         step = _Round(board, tuple(named), draws, rng)
         tests = {v: step.test(v) for v in open_}
         adjusted = holm([tests[v][0] for v in open_])
         for v, value in zip(open_, adjusted, strict=True):
-            outcome[v] = (*tests[v], float(value))
+            outcome[v] = (*tests[v], max(reached, float(value)))
         worst = min(open_, key=lambda v: tests[v][0])
-        if outcome[worst][2] > level:
+        reached = outcome[worst][2]
+        if reached > level:
             break
         named.append(worst)
         open_.remove(worst)
@@ -135,22 +149,49 @@ def trace(
 
 def _board(results: Results, suspects: Collection[int]) -> _Board:
     tracers = np.flatnonzero(results.item_validator != NOBODY)
-    column = np.full(len(results.items), -1, dtype=np.int64)
-    column[tracers] = np.arange(tracers.size)
-    rows = column[results.item] >= 0
-    unit, place = results.units[results.miner[rows]], column[results.item[rows]]
-    shape = (len(results.unit_names), tracers.size)
-    total, count = np.zeros(shape), np.zeros(shape)
-    np.add.at(total, (unit, place), results.score[rows])
-    np.add.at(count, (unit, place), 1.0)
-    answered = (count > 0).astype(float)
-    mean = total / np.maximum(count, 1)
-    chosen = np.zeros(shape[0], dtype=bool)
+    chosen = np.zeros(len(results.unit_names), dtype=bool)
     chosen[list(suspects)] = True
-    judges = answered * ~chosen[:, None] if (~chosen).sum() >= 2 else answered
-    difficulty = (mean * judges).sum(axis=0) / np.maximum(judges.sum(axis=0), 1)
-    residual = (mean - difficulty) * answered
-    return _Board(residual, answered, results.item_cell[tracers], results.item_validator[tracers], chosen)
+    judges = ~chosen if (~chosen).sum() >= 2 else np.ones_like(chosen)
+    shape = (chosen.size, tracers.size)
+    residual, answered = np.zeros(shape), np.zeros(shape)
+    ratios = [np.zeros(shape) for _ in known.SHARES]
+    for cell in np.unique(results.item_cell[tracers]):
+        columns = np.flatnonzero(results.item_cell[tracers] == cell)
+        score, scaled, there = _fresh(results, int(cell), tracers[columns])
+        mine = there[:, : columns.size]
+        voting = mine * judges[:, None]
+        mean = (score * voting).sum(axis=0) / np.maximum(voting.sum(axis=0), 1)
+        residual[:, columns], answered[:, columns] = (score - mean) * mine, mine
+        chance = known.chances(scaled, there, judges)[:, : columns.size]
+        for ratio, share in zip(ratios, known.SHARES, strict=True):
+            ratio[:, columns] = known.log_ratios(scaled[:, : columns.size], chance, share) * mine
+    return _Board(
+        residual, answered, tuple(ratios), results.item_cell[tracers], results.item_validator[tracers], chosen
+    )
+
+
+def _fresh(results: Results, cell: int, tracers: Ints) -> tuple[Floats, Floats, Floats]:
+    """Scores of units on a cell's fresh items, the given tracers first.
+
+    Returns:
+        Mean scores on tracers, (units, tracers); the same in [0, 1] on all fresh items, and 1 where there is one, both
+        (units, items).
+    """
+    fresh = (results.item_cell == cell) & ~results.item_exposed
+    fresh[tracers] = False
+    items = np.concatenate([tracers, np.flatnonzero(fresh)])
+    column = np.full(len(results.items), -1, dtype=np.int64)
+    column[items] = np.arange(items.size)
+    rows = np.flatnonzero(column[results.item] >= 0)
+    shape = (len(results.unit_names), items.size)
+    flat = results.units[results.miner[rows]] * shape[1] + column[results.item[rows]]
+    count = np.bincount(flat, minlength=shape[0] * shape[1]).reshape(shape).astype(float)
+
+    def means(score: Floats) -> Floats:
+        return np.asarray(np.bincount(flat, weights=score, minlength=count.size).reshape(shape) / np.maximum(count, 1))
+
+    score = results.score[rows]
+    return means(score)[:, : tracers.size], means(known.unit_scale(score)), (count > 0).astype(float)
 
 
 @dataclass
@@ -172,22 +213,22 @@ class _Round:
 
     def test(self, validator: int) -> tuple[float, float]:
         """p-value of the lot, and the log likelihood ratio that some units were told."""
-        kept = ~np.isin(self.board.validator, self.named)
-        residual, answered = self.board.residual[:, kept], self.board.answered[:, kept]
-        cell, mine = self.board.cell[kept], (self.board.validator[kept] == validator).astype(float)
-        scale, suspects = _scale(residual, answered), self.board.suspects
-        seen = _statistics(residual, answered, mine[:, None], scale, suspects)
+        board = self.board
+        kept = ~np.isin(board.validator, self.named)
+        ratios, cell = [ratio[:, kept] for ratio in board.ratios], board.cell[kept]
+        mine = (board.validator[kept] == validator).astype(float)
+        seen = _statistics(ratios, mine[:, None], board.suspects)
         held = tuple(int(mine[cell == c].sum()) for c in np.unique(cell))
         if held not in self.nulls:
             again = []
             for start in range(0, self.draws, CHUNK):
                 lots = _draw(cell, mine, min(CHUNK, self.draws - start), self.rng)
-                again.append(_statistics(residual, answered, lots, scale, suspects))
+                again.append(_statistics(ratios, lots, board.suspects))
             self.nulls[held] = np.hstack(again)
         p = ((self.nulls[held] >= seen - 1e-9).sum(axis=1) + 1) / (self.draws + 1)
-        if not suspects.any():
+        if not board.suspects.any():
             return float(p[0]), float(seen[0, 0])
-        return float(min(1.0, 2 * p.min())), float(seen.max())
+        return float(min(1.0, p[0] / (1 - SUSPECTS_PART), p[1] / SUSPECTS_PART)), float(seen.max())
 
 
 def _draw(cell: Ints, mine: Floats, size: int, rng: np.random.Generator) -> Floats:
@@ -196,36 +237,24 @@ def _draw(cell: Ints, mine: Floats, size: int, rng: np.random.Generator) -> Floa
     for c in np.unique(cell[mine > 0]):
         places = np.flatnonzero(cell == c)
         number = int(mine[places].sum())
-        order = rng.random((places.size, size)).argsort(axis=0)[:number]
-        lots[places[order], np.arange(size)] = 1.0
+        order = rng.random((size, places.size), dtype=np.float32).argpartition(number - 1, axis=1)[:, :number]
+        lots[places[order], np.arange(size)[:, None]] = 1.0
     return lots
 
 
-def _scale(residual: Floats, answered: Floats) -> Floats:
-    """Standard deviation of each unit's residuals, with two pooled observations, shape (units, 1)."""
-    count = answered.sum(axis=1)
-    squares = (residual**2).sum(axis=1)
-    pooled = squares.sum() / max(count.sum(), 1.0)
-    return np.asarray(np.sqrt(np.maximum((squares + 2 * pooled) / (count + 2), 1e-12))[:, None])
-
-
-def _statistics(residual: Floats, answered: Floats, lots: Floats, scale: Floats, suspects: Bools) -> Floats:
+def _statistics(ratios: Sequence[Floats], lots: Floats, suspects: Bools) -> Floats:
     """Log likelihood ratios of all units and of suspects, shape (2, lots)."""
-    number = answered @ lots
-    others = answered.sum(axis=1, keepdims=True) - number
-    inside = residual @ lots
-    outside = residual.sum(axis=1, keepdims=True) - inside
-    usable = (number > 0) & (others > 0)
-    excess = inside / np.maximum(number, 1) - outside / np.maximum(others, 1)
-    error = scale * np.sqrt(1 / np.maximum(number, 1) + 1 / np.maximum(others, 1))
-    z = np.where(usable, excess / error, 0.0)
-    every = _mixture(z, usable, FEW).sum(axis=0)
-    return np.vstack([every, _mixture(z[suspects], usable[suspects], HALF).sum(axis=0)])
+    sums = [ratio @ lots for ratio in ratios]
+    return np.vstack([_mixture(sums, TOLD_OF_ALL), _mixture([total[suspects] for total in sums], TOLD_OF_SUSPECTS)])
 
 
-def _mixture(z: Floats, usable: Bools, share: float) -> Floats:
-    ratios = [math.log(share / len(SHIFTS)) + shift * z - shift**2 / 2 for shift in SHIFTS]
-    return np.where(usable, np.logaddexp.reduce([np.full_like(z, math.log1p(-share)), *ratios]), 0.0)
+def _mixture(sums: Sequence[Floats], shares: Sequence[float]) -> Floats:
+    """Mean likelihood ratio over what is known and who was told, its natural log, shape (lots,)."""
+    found = []
+    for total in sums:
+        ratio = np.exp(np.minimum(total, _MOST))
+        found += [np.log(1 - told + told * ratio).sum(axis=0) for told in shares]
+    return np.asarray(np.logaddexp.reduce(found) - math.log(len(found)))
 
 
 def _lift(board: _Board, validator: int, named: Sequence[int]) -> float:
@@ -243,15 +272,15 @@ def _told(
     results: Results, validator: int, named: Sequence[int], level: float, rng: np.random.Generator
 ) -> tuple[Told, ...]:
     held = results.item_validator[results.item]
-    mine = held == validator
-    kept = mine | ((held != NOBODY) & ~np.isin(held, named))
+    rows = np.flatnonzero((held == validator) | ((held != NOBODY) & ~np.isin(held, named)))
+    rows = rows[np.argsort(results.miner[rows], kind="stable")]
+    bounds = np.flatnonzero(np.diff(results.miner[rows], prepend=-1))[1:]
     pairs = []
-    for miner in np.unique(results.miner[kept & mine]):
-        rows = kept & (results.miner == miner)
-        tested = _pair(results, rows, mine, rng)
+    for answers in np.split(rows, bounds):
+        mine, score = held[answers] == validator, results.score[answers]
+        tested = _pair(results.item_cell[results.item[answers]], score, mine, rng)
         if tested is not None:
-            lift = results.score[rows & mine].mean() - results.score[rows & ~mine].mean()
-            pairs.append((int(miner), float(lift), tested.p))
+            pairs.append((int(results.miner[answers[0]]), float(score[mine].mean() - score[~mine].mean()), tested.p))
     adjusted = holm([p for *_, p in pairs])
     told = [
         Told(results.hotkeys[miner], lift, p, float(value), bool(value <= level))
@@ -260,9 +289,6 @@ def _told(
     return tuple(sorted(told, key=lambda t: (t.p, t.hotkey)))
 
 
-def _pair(results: Results, rows: Bools, mine: Bools, rng: np.random.Generator) -> permutation.Tested | None:
-    cell = results.item_cell[results.item]
-    found = [
-        permutation.stratum(results.score[rows & (cell == c)], mine[rows & (cell == c)]) for c in np.unique(cell[rows])
-    ]
+def _pair(cell: Ints, score: Floats, mine: Bools, rng: np.random.Generator) -> permutation.Tested | None:
+    found = [permutation.stratum(score[cell == c], mine[cell == c]) for c in np.unique(cell)]
     return permutation.test([s for s in found if s is not None], rng)

@@ -145,7 +145,24 @@ def _mlp(pool: Pool, matrices: Mapping[str, TensorInfo], shape: Shape, layers: i
     for name, column in zip(names, chosen, strict=True):
         if column >= 0:
             partners[column % len(downs)].append(name)
-    return [[group[place] for group in partners] for place in range(len(readers))] + [downs]
+    found = [[group[place] for group in partners] for place in range(len(readers))] + [downs]
+    return _settled(pool, found) if len(readers) == 2 else found
+
+
+def _settled(pool: Pool, columns: list[list[str]]) -> list[list[str]]:
+    """Two readers given to the layers anew, each by both of its partners: down, and the reader that it is beside."""
+    one, other, downs = columns
+    lines = [pool.columns[name] for name in downs]
+    for _ in range(SETTLING):
+        for _ in range(2):
+            ours, beside = ([pool.rows[name] for name in column] for column in (one, other))
+            scores = _table(lines, ours) + _table(beside, ours)
+            one, other = other, [one[place] for place in _assign(scores)]
+    return [one, other, downs]
+
+
+SETTLING = 2
+"""Rounds in which readers are given to layers anew."""
 
 
 def _gate_first(

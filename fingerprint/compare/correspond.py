@@ -98,7 +98,29 @@ def _vectors(
         other = candidate.slots.get(mine)
         if other is not None and other.shape == sketch.shape and other.whole == sketch.whole:
             found[slot] = Pair(mine, slot)
-    return found
+    guessed = candidate.meta.ambiguous or reference.meta.ambiguous
+    return found | _nearest_vectors(candidate, reference, found) if guessed else found
+
+
+def _nearest_vectors(
+    candidate: Fingerprint, reference: Fingerprint, found: Mapping[Slot, Pair]
+) -> dict[Slot, Pair]:
+    """Vectors of the stream by values, where layers were guessed: gains of layers differ by more than any copy's do."""
+    width = (reference.meta.dims.hidden,)
+    wanted = [s for s in found if reference.slots[s].shape == width and s.role not in BIASES]
+    offered = [
+        s for s, k in candidate.slots.items()
+        if k.shape == width and s.role not in BIASES and k.whole and reference.slots[wanted[0]].whole
+    ] if wanted else []  # fmt: skip
+    if len(offered) < len(wanted) or not wanted:
+        return {}
+    theirs, ours = (
+        np.stack([m.slots[s].linear.astype(np.float64) for s in slots])
+        for m, slots in ((reference, wanted), (candidate, offered))
+    )
+    squares = (theirs**2).sum(1)[:, None] + (ours**2).sum(1)[None] - 2.0 * theirs @ ours.T
+    rows, columns = linear_sum_assignment(squares)
+    return {wanted[i]: Pair(offered[j], wanted[i]) for i, j in zip(rows, columns, strict=True)}
 
 
 def _by_values(

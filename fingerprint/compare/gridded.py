@@ -205,6 +205,9 @@ def _multiplied(c: np.ndarray, r: np.ndarray) -> bool:
     return changes.computed(ours, theirs, torch.from_numpy(r) * factor, dtype)
 
 
+FEW_ROWS = 8
+"""Rows of a matrix that is no more than some vectors (BERT's two token types): it may have fewer pairs."""
+
 GROUPS = (0, 128, 64, 32)
 """Columns that may share a scale; 0: the whole row."""
 
@@ -236,7 +239,7 @@ def _unswapped(c: np.ndarray, r: np.ndarray, labels: np.ndarray) -> bool:
         if (np.diff(np.take_along_axis(ours, order, 1), axis=1) < 0).any():
             return False
         pairs += int((np.diff(np.take_along_axis(theirs, order, 1), axis=1) > 0).sum())
-    return pairs >= LEAST_PAIRS
+    return pairs >= LEAST_PAIRS or (c.shape[0] <= FEW_ROWS and pairs > 0)
 
 
 PRUNED = 0.02

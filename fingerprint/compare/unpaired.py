@@ -19,9 +19,11 @@ from fingerprint.compare.evidence import SlotChange
 from fingerprint.compare.full import ROUNDING
 from fingerprint.compare.gridded import UNSETTLED
 from fingerprint.compare.kinship import HeadKin, Kinship, LayerKin, kinship
+from fingerprint.compare.spans import match_spans
 from fingerprint.compare.structure import NOTHING, Coherence
 from fingerprint.compare.vectors import STEP
 from fingerprint.fingerprint import Fingerprint
+from fingerprint.invariants.spans import SPANNED
 from fingerprint.sketch.grid import is_bfloat16
 
 MLP = frozenset(
@@ -36,6 +38,14 @@ conditioned, and only show whether attention is the same at all."""
 
 ROUNDED_VALUES, ROUNDED_QUERIES = 8e-4, 3e-3
 """What rounding to bf16 alone does to them, after mixing."""
+
+SPANS_WITHIN, SPANS_ROUNDED, ONE_SPAN = 3.0, 0.005, 4.0
+"""Spans of a typical matrix may move this many times the relative change of the rest; noise and rounding move them 1 to
+2.2 times that, and some single one, whose rows hardly differ in direction, up to ten times. The second is what rounding
+to bf16 after every symmetry leaves, .002 to .005. Unrelated matrices are .33 and more apart."""
+
+SPAN_PER_CHANGE = 1.5
+"""How many times farther than a drawn change its spans move."""
 
 STEP_SLACK = 1.5
 """Along a step toward or away from the base, heads move as far as the reference's own training moved them, in
@@ -124,6 +134,8 @@ class _Invariants:
     def heads(self) -> None:
         """A layer's matched heads stand for attention, as long as they moved no more than the rest of the model did."""
         close = self._heads_close()
+        if not close and self._spans():
+            return
         for layer in self._kin.heads:
             mine = {s for s in self._left if s.layer == layer.candidate and s.role not in MLP}
             wanted = {s for s in self._lost if s.layer == layer.reference and s.role not in MLP}
@@ -139,6 +151,25 @@ class _Invariants:
                 Coherence(0.0, 0.0, 0.0 if settled else 1.0), channel="kinship" if settled else UNSETTLED,
             )  # fmt: skip
             self.words += _head_words(layer.ordered, wanted, moved, self._rotated)
+
+    def _spans(self) -> bool:
+        """Attention by the spans of single matrices, where all of it is found and moved no more than the rest did."""
+        wanted = {s for s in self._lost if s.role in SPANNED}
+        found = match_spans(self._candidate, self._reference, self._left, wanted)
+        level = self._level()
+        moved = [distance for _, distance in found.values()]
+        if len(found) < len(wanted) or not moved or max(moved) > ONE_SPAN * (SPANS_WITHIN * level + SPANS_ROUNDED):
+            return False
+        if float(np.median(moved)) > SPANS_WITHIN * level + SPANS_ROUNDED:
+            return False
+        for slot, (mine, distance) in found.items():
+            size, still = self._candidate.slots[mine].numel, Coherence(0.0, 0.0, 0.0)
+            self._add(slot, size, 1.0, distance / SPAN_PER_CHANGE, still)
+        attention = [{s for s in side if s.layer >= 0 and s.role not in MLP} for side in (self._left, self._lost)]
+        self._take(*attention)
+        inside = any(mine.layer != slot.layer for slot, (mine, _) in found.items())
+        self.words += ["renamed"] if inside else []
+        return True
 
     def _heads_close(self) -> bool:
         """Whether attention as a whole moved no more than a drawn change of the size seen elsewhere moves it."""

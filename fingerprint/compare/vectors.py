@@ -42,10 +42,13 @@ class Steps:
         return cls(toward, {s: x.astype(np.float64) for s, x in shared.items()})
 
     def delta(self, slot: Slot, ours: np.ndarray, theirs: np.ndarray) -> np.ndarray:
-        """The change of a vector without the step."""
+        """The change of a vector without the step, where it took one."""
         x, y = ours.astype(np.float64), theirs.astype(np.float64)
         before = self.before.get(slot)
-        return x - y if before is None or before.shape != y.shape else x - y - self.toward * (y - before)
+        if before is None or before.shape != y.shape:
+            return x - y
+        left = x - y - self.toward * (y - before)
+        return left if float(np.linalg.norm(left)) < float(np.linalg.norm(x - y)) else x - y
 
 
 STEP = 0.01

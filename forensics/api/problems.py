@@ -15,7 +15,9 @@ from attest.errors import AttestError
 from attest.log import errors as logging
 from fingerprint.errors import FingerprintError
 
-from ..errors import BadInput, ForensicsError, NotKnown, StoreCorrupt, Unavailable, UsageError, code_of
+from ..epochs.errors import EpochUnknown, NotInRoster
+from ..errors import BadInput, Exit, ForensicsError, NotKnown, StoreCorrupt, Unavailable, UsageError, code_of
+from ..hooks.subscriptions import HookUnknown, TooManyHooks
 from ..text import printable
 
 MEDIA_TYPE: Final = "application/problem+json"
@@ -25,10 +27,12 @@ _TITLES: Final = {
     403: "Not allowed",
     404: "Not found",
     405: "Method not allowed",
+    408: "Too slow",
     409: "Conflict",
     413: "Too large",
     415: "Unsupported",
     422: "Refused",
+    429: "Too often",
     500: "Internal error",
     503: "Unavailable",
 }
@@ -40,6 +44,10 @@ _STATUS: Final[tuple[tuple[type[Exception], int], ...]] = (
     (logging.LogForked, 503),
     (logging.LogTampered, 503),
     (logging.ProofInvalid, 404),
+    (HookUnknown, 404),
+    (TooManyHooks, 409),
+    (EpochUnknown, 404),
+    (NotInRoster, 403),
     (AttestError, 422),
     (NotKnown, 404),
     (UsageError, 400),
@@ -49,6 +57,7 @@ _STATUS: Final[tuple[tuple[type[Exception], int], ...]] = (
     (FingerprintError, 422),
 )
 """First match wins, so subclasses come before their bases."""
+_BY_EXIT: Final = {Exit.USAGE: 400, Exit.BAD_INPUT: 422, Exit.UNAVAILABLE: 503}
 
 
 class Problem(Exception):
@@ -66,6 +75,10 @@ class Problem(Exception):
         self.status, self.code, self.detail, self.headers = status, code, detail, headers
 
 
+Ours = Problem | ForensicsError | FingerprintError | AttestError
+"""What is raised on purpose."""
+
+
 def problem(status: int, code: str, detail: str, *, headers: dict[str, str] | None = None, **more: str) -> Response:
     """A problem document."""
     known = {name: printable(value) for name, value in more.items() if value}
@@ -80,22 +93,28 @@ def problem(status: int, code: str, detail: str, *, headers: dict[str, str] | No
 
 
 def status_of(error: Exception) -> int:
-    """HTTP status of an error of ours."""
-    return next((status for kind, status in _STATUS if isinstance(error, kind)), 500)
+    """HTTP status of an error of ours; what the table does not name is told by the exit code it stands for."""
+    found = next((status for kind, status in _STATUS if isinstance(error, kind)), None)
+    if found is None and isinstance(error, ForensicsError):
+        return _BY_EXIT.get(error.exit, 500)
+    return found or 500
+
+
+def answer_to(error: Ours) -> Response:
+    """The document that an error of ours becomes."""
+    if isinstance(error, Problem):
+        return problem(error.status, error.code, error.detail, headers=error.headers)
+    fields = {"where": error.where, "got": str(error.got), "expected": str(error.expected), "remedy": error.remedy}
+    retry = {"Retry-After": "5"} if status_of(error) == 503 else None
+    return problem(status_of(error), code_of(error), error.what, headers=retry, **fields)
 
 
 def install(app: FastAPI) -> None:
     """Answer every error as a problem; what nobody foresaw is a 500 that says nothing about the inside."""
 
     def own(_: Request, error: Exception) -> Response:
-        assert isinstance(error, ForensicsError | FingerprintError | AttestError)  # noqa: S101 - registered for these
-        fields = {"where": error.where, "got": str(error.got), "expected": str(error.expected), "remedy": error.remedy}
-        retry = {"Retry-After": "5"} if status_of(error) == 503 else None
-        return problem(status_of(error), code_of(error), error.what, headers=retry, **fields)
-
-    def http(_: Request, error: Exception) -> Response:
-        assert isinstance(error, Problem)  # noqa: S101 - registered for this
-        return problem(error.status, error.code, error.detail, headers=error.headers)
+        assert isinstance(error, Ours)  # noqa: S101 - registered for these
+        return answer_to(error)
 
     def framework(_: Request, error: Exception) -> Response:
         assert isinstance(error, HTTPException)  # noqa: S101 - registered for this
@@ -111,9 +130,8 @@ def install(app: FastAPI) -> None:
     def unforeseen(_: Request, __: Exception) -> Response:
         return problem(500, "internal_error", "something went wrong here; it is not your request")
 
-    for kind in (ForensicsError, FingerprintError, AttestError):
+    for kind in (ForensicsError, FingerprintError, AttestError, Problem):
         app.add_exception_handler(kind, own)
-    app.add_exception_handler(Problem, http)
     app.add_exception_handler(HTTPException, framework)
     app.add_exception_handler(RequestValidationError, invalid)
     app.add_exception_handler(Exception, unforeseen)

@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TypeVar
 from urllib.parse import quote
 
+from pydantic import BaseModel, ValidationError
 from starlette.requests import ClientDisconnect, Request
+
+from attest import canonical
 
 from .auth import Caller, authenticate
 from .idempotency import HEADER
 from .problems import Problem
 from .services import Services
+
+Model = TypeVar("Model", bound=BaseModel)
 
 
 @dataclass(frozen=True)
@@ -36,9 +42,11 @@ class Raw:
         """Who signed it.
 
         Raises:
-            Problem: 401.
+            Problem: 401, or 429 for who asks too often.
         """
-        return authenticate(services, self.headers, self.body, method=self.method, target=self.target)
+        caller = authenticate(services, self.headers, self.body, method=self.method, target=self.target)
+        services.hotkeys.demand(caller.hotkey.address)
+        return caller
 
 
 async def raw(request: Request) -> Raw:
@@ -55,3 +63,19 @@ async def raw(request: Request) -> Raw:
     except ClientDisconnect:
         raise Problem(400, "body_incomplete", "the connection closed before the whole body was there") from None
     return Raw(request.method, target, dict(request.headers.items()), body)
+
+
+def parsed(body: bytes, kind: type[Model]) -> Model:
+    """A JSON body as what it must be; strict JSON, bounded in depth before it is parsed.
+
+    Raises:
+        MalformedInput: Not strict JSON, or no object.
+        Problem: 422, with the field.
+    """
+    found = canonical.read_object(body, where="body")
+    try:
+        return kind.model_validate(found)
+    except ValidationError as error:
+        first = error.errors(include_url=False, include_input=False, include_context=False)[0]
+        where = ".".join(str(part) for part in first["loc"])
+        raise Problem(422, "invalid_request", f"{where or 'body'}: {first['msg']}") from None

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
+from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from sqlalchemy import Engine
 
@@ -15,21 +16,34 @@ from attest.log import Log
 from attest.log.note import NoteKey
 from attest.seeds.seal import SealKey
 
+from .. import logs
 from ..attestations.relations import KnownRelations
 from ..attestations.service import Attestations
+from ..entries.entries import Entries
 from ..epochs.opening import seal_key
+from ..hooks.sealing import Sealer
+from ..hooks.subscriptions import Subscriptions
 from ..keys import Keys
 from ..known.index import Index
 from ..known.registry import Registry
 from ..log_store import DatabaseLog
 from ..place import now, settings_genesis
 from ..store.blobs import Blobs
+from .asking import Asking
+from .commitments import Commitments
 from .idempotency import Answers
+from .metrics import Counts
 from .nonces import DatabaseNonces
+from .rates import Buckets, Rate
+from .roles import Roles
+from .verdicts.newest import Newest
+from .verdicts.shelf import DatabaseShelf
 
 if TYPE_CHECKING:
     from ..settings import Settings
 
+BURST_SECONDS: Final = 10.0
+"""After a pause, as many requests at once as would be allowed in this time."""
 Clock = Callable[[], datetime]
 
 
@@ -50,6 +64,16 @@ class Services:
         answers: Answers to requests with an Idempotency-Key.
         clock: The time.
         seal_key: Opens the hidden seeds at rest.
+        snapshots: Newest signed snapshots, in memory.
+        entries: Submissions on their way to a verdict.
+        commitments: What was seen on chain.
+        roles: Who may do what.
+        addresses: How often an address may ask.
+        hotkeys: How often a hotkey may.
+        counts: What is counted.
+        blobs: Evidence and statements.
+        asking: Identifies fingerprints.
+        hooks: Who is told of changed verdicts.
     """
 
     engine: Engine
@@ -64,6 +88,16 @@ class Services:
     answers: Answers
     clock: Clock
     seal_key: SealKey
+    snapshots: Newest
+    entries: Entries
+    commitments: Commitments
+    roles: Roles
+    addresses: Buckets
+    hotkeys: Buckets
+    counts: Counts
+    blobs: Blobs
+    asking: Asking
+    hooks: Subscriptions
 
     @classmethod
     def open(cls, settings: Settings, engine: Engine, *, clock: Clock = now) -> Services:
@@ -102,4 +136,24 @@ class Services:
             answers=Answers(engine, clock=clock),
             clock=clock,
             seal_key=seal_key(settings),
+            snapshots=Newest(DatabaseShelf(engine, genesis), only=settings.netuid, failed=_note),
+            entries=Entries(engine, clock=clock),
+            commitments=Commitments(engine, genesis),
+            roles=Roles.of(settings, engine, genesis),
+            addresses=Buckets(Rate(settings.address_rate, BURST_SECONDS * settings.address_rate)),
+            counts=Counts(),
+            blobs=blobs,
+            asking=Asking.of(settings, engine),
+            hooks=Subscriptions(engine, genesis, Sealer(signer), loopback=settings.hooks_loopback, clock=clock),
+            hotkeys=Buckets(Rate(settings.hotkey_rate, BURST_SECONDS * settings.hotkey_rate)),
         )
+
+    def warm(self) -> None:
+        """Load now what the first request would wait for: a signed one that waits ten seconds is refused as stale."""
+        for name in ("bittensor.http_auth", "bittensor.wallets", "fingerprint.compare", "forensics.evidence"):
+            import_module(name)
+
+
+def _note(error: Exception) -> None:
+    """Why the newest snapshot could not be looked up; what is held is served on."""
+    logs.logger("forensics.snapshots").warning("snapshot not read", error=str(error))

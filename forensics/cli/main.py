@@ -31,12 +31,15 @@ from . import (
     log,
     migrate,
     overfit,
+    policy,
     replay,
     scan,
+    score,
     seed_tasks,
     seeds,
     serve,
     verify,
+    worker,
 )
 from .console import emit, say
 
@@ -81,6 +84,7 @@ app.command("compare")(compare.compare)
 app.add_typer(known.app, name="known")
 app.command("identify")(identify.identify)
 app.command("overfit")(overfit.overfit)
+app.add_typer(policy.app, name="policy")
 app.command("replay")(replay.replay)
 app.add_typer(attest.app, name="attest")
 app.command("verify")(verify.verify)
@@ -88,7 +92,9 @@ app.add_typer(log.app, name="log")
 app.add_typer(chain.app, name="chain")
 app.add_typer(seeds.app, name="seeds")
 seeds.app.command("tasks")(seed_tasks.tasks)
+app.command("score")(score.score)
 app.command("serve")(serve.serve)
+app.command("worker")(worker.worker)
 app.command("migrate")(migrate.migrate)
 app.command("demo")(demo.demo)
 

@@ -8,12 +8,15 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from ..errors import Exit, UsageError
+from . import attest_options as options
 from .console import emit, say
 from .home import Home
 
 if TYPE_CHECKING:
     from detectors.overfit.report import Report
     from detectors.overfit.results import Results, Row
+
+    from ..results.store import ResultStore
 
 KEY_DIGITS = 64
 
@@ -44,8 +47,15 @@ def overfit(
         typer.Option("--once", help="Several epochs, judged this once: p-values, which are stronger than e-values."),
     ] = False,
     record: Annotated[
-        bool, typer.Option("--record", help="Keep the rows in the home, and judge them with all that are kept.")
+        bool,
+        typer.Option(
+            "--record", help="Keep the rows in the home, and judge them with all that are kept of this subnet."
+        ),
     ] = False,
+    netuid: options.Netuid = None,
+    network: options.Network = None,
+    genesis: options.Genesis = None,
+    competition: options.Competition = "default",
     json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
 ) -> int:
     """Say who does better on exposed items than fresh ones of the same difficulty explain.
@@ -56,10 +66,13 @@ def overfit(
     from detectors.errors import MalformedFacts
 
     from ..results import overfit as analysis
+    from ..results.store import ResultStore
 
     key = _key(exposure_key)
     try:
-        rows = _read(results, clusters, Home(context.obj) if record else None)
+        home = Home(context.obj)
+        place = options.place(home.settings, netuid, network, genesis, competition) if record else None
+        rows = _read(results, clusters, None if place is None else ResultStore(home.engine, place))
         report = analysis.analyse(rows, level=level, randomised=randomised, key=key, once=once)
     except MalformedFacts as error:
         from ..results.table import in_file
@@ -72,7 +85,7 @@ def overfit(
     return Exit.FINDING if report.flagged or report.leaking else Exit.CLEAN
 
 
-def _read(path: Path, clusters: Path | None, home: Home | None) -> Results:
+def _read(path: Path, clusters: Path | None, store: ResultStore | None) -> Results:
     from detectors.overfit.results import from_rows
 
     from ..results.table import ResultsFile, read_clusters
@@ -83,11 +96,8 @@ def _read(path: Path, clusters: Path | None, home: Home | None) -> Results:
     rows: list[Row] = list(file.rows())
     groups = file.clusters | (read_clusters(clusters) if clusters is not None else {})
     found = from_rows(rows, clusters=groups)
-    if home is None:
+    if store is None:
         return found
-    from ..results.store import ResultStore
-
-    store = ResultStore(home.engine)
     kept = store.add(found)
     say(f"kept: {kept.scores} new scores" if kept.new else "kept: these rows were known")
     return from_rows(store.rows(), clusters=groups)

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from contextlib import AbstractContextManager, nullcontext
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from ..errors import Exit, Unavailable
 from .console import say
 from .home import Home
+
+if TYPE_CHECKING:
+    from ..api.services import Services
 
 LOCAL = ("127.0.0.1", "::1", "localhost")
 
@@ -17,40 +21,59 @@ def serve(
     context: typer.Context,
     host: Annotated[str, typer.Option(help="Address to listen on.")] = "127.0.0.1",
     port: Annotated[int, typer.Option(help="Port to listen on; 0 for any free one.", min=0, max=65535)] = 8000,
+    workers: Annotated[int, typer.Option(help="Processes that answer.", min=1, max=64)] = 1,
+    worker: Annotated[
+        bool | None,
+        typer.Option("--worker/--no-worker", help="Run a worker beside the server; by default on SQLite only."),
+    ] = None,
 ) -> int:
-    """Serve the HTTP API; an empty home is made ready.
+    """Serve the HTTP API, on SQLite with a worker beside it; an empty home is made ready.
 
     Audits the whole log before it listens, and refuses to start on one that is not what was signed. TLS, and limits on
     how often somebody may ask, belong in the proxy before it.
     """
-    import socket
-
-    import uvicorn
-
-    from ..api.app import create_app
+    from ..api import server
     from ..api.services import Services
-    from ..keys import Keys
 
     home = Home(context.obj)
     services = Services.open(home.settings, home.engine)
+    _prepare(services, home)
+    try:
+        listening = server.listen(host, port)
+    except OSError as error:
+        raise Unavailable("cannot listen", where=f"{host}:{port}", got=error.strerror or str(error)) from None
+    with listening, _beside(home, worker):
+        _announce(services, host, listening.getsockname()[1])
+        if workers == 1:
+            services.warm()
+            server.run(listening, server.application(services), home.settings)
+        else:
+            home.engine.dispose()
+            server.run_many(listening, workers, home.settings)
+    return Exit.CLEAN
+
+
+def _beside(home: Home, worker: bool | None) -> AbstractContextManager[object]:
+    """The worker that goes with the server, where one is wanted."""
+    from ..api import server
+    from ..jobs.child import Child
+
+    wanted = home.engine.dialect.name == "sqlite" if worker is None else worker
+    return Child(server.environment(home.settings), say=say) if wanted else nullcontext()
+
+
+def _prepare(services: Services, home: Home) -> None:
+    """What is done once, however many processes answer."""
     if not home.settings.key_password.get_secret_value():
         say("note: the service's key is not encrypted; FORENSICS_KEY_PASSWORD, set before the first start, does that")
     for edge in services.attestations.reconsider():
         say(f"note: lineage {edge.declared} is now {edge.judgement}")
     services.log.checkpoint()
-    app = create_app(services)
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    try:
-        listening = socket.create_server((host, port), family=family, backlog=2048)
-    except OSError as error:
-        raise Unavailable("cannot listen", where=f"{host}:{port}", got=error.strerror or str(error)) from None
-    bound = listening.getsockname()[1]
+
+
+def _announce(services: Services, host: str, port: int) -> None:
     shown = f"[{host}]" if ":" in host else host
-    say(f"log {Keys.of(home.settings).service_public()}")
-    say(f"serving http://{shown}:{bound} (interrupt to stop)")
+    say(f"log {services.log_key}")
+    say(f"serving http://{shown}:{port} (interrupt to stop)")
     if host not in LOCAL:
         say("note: reachable from other machines; put a proxy with TLS and rate limits before it")
-    server = uvicorn.Server(uvicorn.Config(app, log_level="warning", server_header=False, timeout_graceful_shutdown=10))
-    with listening:
-        server.run(sockets=[listening])
-    return Exit.CLEAN

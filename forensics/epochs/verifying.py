@@ -2,29 +2,30 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
-from attest.errors import AttestError, MalformedInput
-from attest.keys import ss58
-from attest.log.anchor import Anchor
+from attest.errors import AttestError
 from attest.log.note import NoteKey, open_checkpoint
 from attest.seeds.beacon import Beacon, Network
 from attest.seeds.derive import Context
-from attest.seeds.epoch_file import MAX_BYTES, EpochFile, Stamp
+from attest.seeds.epoch_file import MAX_BYTES, EpochFile
 from attest.seeds.errors import BeaconUnavailable
 from attest.seeds.monitor import Watch
 from attest.seeds.plan import Item, every, traced_to
 from attest.seeds.report import Link, Outcome, Report
-from attest.seeds.verify import Confirm, verify
+from attest.seeds.verify import verify
 
 from ..chain.interface import ChainReader
-from ..errors import AnchorInvalid, Exit, Unavailable, UsageError
+from ..errors import Exit, Unavailable, UsageError
 from ..verifying.audits import Fetch, audit
+from .confirming import confirmer
 
-CODE: Final = "anchor_invalid"
+ReadLog = Callable[[NoteKey], Watch]
+"""Reads the whole log of a key."""
 
 
 @dataclass(frozen=True)
@@ -68,6 +69,7 @@ def check(
     now: int,
     source: Beacon | None = None,
     chain: ChainReader | None = None,
+    log: ReadLog | None = None,
 ) -> CheckedEpoch:
     """Verify a file with the key the reader trusts, or for want of one with the key the file names.
 
@@ -78,40 +80,48 @@ def check(
         now: POSIX time by which lateness is judged.
         source: Gives the beacon's signatures that the file leaves out.
         chain: Asked for the blocks that hold anchors; they count as the file states them when None.
+        log: Reads the whole log, whose word then counts for what the file leaves out.
 
     Raises:
         UsageError: ``trust`` is no key.
         ChainUnavailable: The chain gives no answer.
+        NoteInvalid: The log's checkpoint is not signed by the key.
+        LogTampered: The leaves served are not those that were signed.
     """
     key = epoch.log_key if trust is None else _key(trust)
-    confirm = None if chain is None else _confirmer(chain)
-    report = verify(epoch, key=key, now=now, network=network, confirm=confirm)
+    confirm = None if chain is None else confirmer(chain)
+    watch = None if log is None else log(key)
+
+    def look(epoch: EpochFile) -> Report:
+        return verify(epoch, key=key, now=now, network=network, confirm=confirm, watch=watch)
+
+    report = look(epoch)
     if source is not None and report.context is not None:
         epoch = _completed(epoch, report.context, source)
-        report = verify(epoch, key=key, now=now, network=network, confirm=confirm)
+        report = look(epoch)
+    if watch is not None:
+        report = replace(report, links=(*report.links, _story(watch, report)))
     return CheckedEpoch(epoch, report, key, trust is not None, network.is_quicknet)
 
 
-def watched(checked: CheckedEpoch, checkpoint: bytes, fetch: Fetch) -> CheckedEpoch:
-    """The report with one more link: that the whole log tells one story of this epoch.
+def watched(key: NoteKey, checkpoint: bytes, fetch: Fetch) -> Watch:
+    """Read a whole log.
 
     Args:
-        checked: What the file alone shows.
+        key: Whose it is.
         checkpoint: The log's newest signed checkpoint.
         fetch: Gets the log's tiles.
 
     Raises:
-        NoteInvalid: The checkpoint is not signed by the key the file was checked with.
+        NoteInvalid: The checkpoint is not signed by the key.
         LogTampered: The leaves served are not those that were signed.
     """
-    tree = open_checkpoint(checkpoint, log=checked.key).checkpoint
-    watch = Watch(checked.key)
-    audit(tree, fetch, take=watch.take)
-    link = _story(watch, checked.report, tree.size)
-    return replace(checked, report=replace(checked.report, links=(*checked.report.links, link)))
+    watch = Watch(key)
+    audit(open_checkpoint(checkpoint, log=key).checkpoint, fetch, take=watch.take)
+    return watch
 
 
-def _story(watch: Watch, report: Report, size: int) -> Link:
+def _story(watch: Watch, report: Report) -> Link:
     context = report.context
     if context is None:
         return Link("log", Outcome.NOT_CHECKED, "the statement cannot be believed")
@@ -121,20 +131,29 @@ def _story(watch: Watch, report: Report, size: int) -> Link:
             return Link("log", Outcome.FAULT, f"leaves {lie.first} and {lie.second} tell two stories", lie.code)
     if epoch not in watch.commitments:
         return Link("log", Outcome.FAULT, "this log does not have the commitment", "not_in_log")
-    return Link("log", Outcome.OK, f"{size} leaves read, one story of this epoch")
+    return Link("log", Outcome.OK, f"{watch.size} leaves read, one story of this epoch")
 
 
 def exit_code(report: Report) -> Exit:
-    """0 when nothing is wrong (yet), 1 for a proven fault, 3 for a file that does not hold together."""
+    """How the command leaves.
+
+    Returns:
+        0 when nothing is wrong (yet), 1 for a proven fault, 3 for a file that does not hold together, 4 for one that
+        leaves open what only chain or log can tell.
+    """
     if any(link.outcome is Outcome.BROKEN for link in report.links):
         return Exit.BAD_INPUT
-    return Exit.FINDING if report.faults else Exit.CLEAN
+    if report.faults:
+        return Exit.FINDING
+    return Exit.UNAVAILABLE if report.unproven else Exit.CLEAN
 
 
 def word(report: Report) -> str:
     """The whole in one word."""
     if report.wrong is not None:
         return "fault" if exit_code(report) is Exit.FINDING else "broken"
+    if report.unproven:
+        return "unproven"
     if report.void:
         return "void"
     return "verified" if report.complete else "pending"
@@ -152,6 +171,7 @@ def document(checked: CheckedEpoch, *, items: bool) -> dict[str, Any]:
         "genesis": None if context is None else "0x" + context.genesis.hex(),
         "broken": None if wrong is None else wrong.name,
         "code": None if wrong is None else wrong.code,
+        "unproven": [link.name for link in report.unproven],
         "void": report.void or None,
         "links": [
             {"link": link.name, "outcome": str(link.outcome), "code": link.code, "detail": link.detail}
@@ -174,6 +194,9 @@ def lines(checked: CheckedEpoch, *, items: bool) -> list[str]:
     found = [f"{link.name:<10} {link.outcome:<11} {link.detail}" for link in report.links]
     if report.wrong is not None:
         found.append(f"{word(report)}: {report.wrong.name}, {report.wrong.code}")
+    elif report.unproven:
+        first = report.unproven[0]
+        found.append(f"unproven: {first.name}, {first.code}; --chain and --log ask who can tell")
     else:
         found.append(word(report) + (f": {report.void}" if report.void else ""))
     if items:
@@ -182,54 +205,6 @@ def lines(checked: CheckedEpoch, *, items: bool) -> list[str]:
             owner = "" if place is None else f"  only {report.roster[place]}"
             found.append(f"{item.environment} {item.index} {item.id} {item.key.hex()}{owner}")
     return found
-
-
-def reader_of(name: str) -> ChainReader:
-    """A recording of a chain, or a node of a network.
-
-    Raises:
-        BadInput: The file is no recording.
-        UsageError: No such network.
-    """
-    from ..chain.recorded import MAX_BYTES as LARGEST
-    from ..chain.recorded import Recorded
-
-    path = Path(name).expanduser()
-    if path.is_file():
-        with path.open("rb") as file:
-            return Recorded.parse(file.read(LARGEST + 1))
-    from ..chain.subtensor import Subtensor
-
-    return Subtensor(name)
-
-
-def _confirmer(chain: ChainReader) -> Confirm:
-    """Asks the chain whether a stamp is where and when it says."""
-    from ..chain.anchors import confirm
-
-    def ask(stamp: Stamp) -> None:
-        where = f"anchor at block {stamp.block}"
-        anchor = Anchor(
-            block=stamp.block,
-            extrinsic=stamp.extrinsic,
-            genesis=bytes.fromhex(stamp.genesis[2:]),
-            netuid=stamp.netuid,
-            hotkey=ss58.account_id(stamp.hotkey),
-            digest=bytes.fromhex(stamp.digest),
-            block_hash=bytes.fromhex(stamp.block_hash),
-        )
-        try:
-            confirm(anchor, chain)
-        except AnchorInvalid as error:
-            raise MalformedInput(error.what, where=where, got=error.got, expected=error.expected, code=CODE) from None
-        block = chain.block(stamp.block)
-        if block is None or int(block.time.timestamp()) != stamp.block_time:
-            got = None if block is None else int(block.time.timestamp())
-            raise MalformedInput(
-                "the block has another time", where=where, got=got, expected=stamp.block_time, code=CODE
-            )
-
-    return ask
 
 
 def _completed(epoch: EpochFile, context: Context, source: Beacon) -> EpochFile:

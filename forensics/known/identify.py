@@ -132,7 +132,13 @@ class Identifier:
         self._calibration, self._open, self._clock = calibration, open_weights, clock
 
     def identify(
-        self, candidate: Source, *, limit: int, nearest: int = NEAREST, claim: Claim | None = None
+        self,
+        candidate: Source,
+        *,
+        limit: int,
+        nearest: int = NEAREST,
+        claim: Claim | None = None,
+        without: Iterable[int] = (),
     ) -> Identification:
         """Search, then verify.
 
@@ -141,12 +147,13 @@ class Identifier:
             limit: How many models the search proposes.
             nearest: How many of the nearest are compared.
             claim: The candidate's own claim, when it has one.
+            without: Models to leave out, such as the candidate itself where it is registered already.
         """
         began = self._clock()
-        ids = self._index.candidates(candidate.fingerprint, limit)
-        ids += [
-            i for i in self._registry.earliest_of(self._index.crowd(candidate.fingerprint), EARLIEST) if i not in ids
-        ]
+        left_out = frozenset(without)
+        ids = self._index.candidates(candidate.fingerprint, limit, without=left_out)
+        crowd = [i for i in self._index.crowd(candidate.fingerprint) if i not in left_out]
+        ids += [i for i in self._registry.earliest_of(crowd, EARLIEST) if i not in ids]
         seconds = self._clock() - began
         field = _Field(candidate, claim, self._calibration)
         for model in self._registry.get(ids):

@@ -11,12 +11,13 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Final
 
-from sqlalchemy import Engine, func, select
+from sqlalchemy import ColumnElement, Engine, func, select
 from sqlalchemy.orm import Session
 
 from detectors.overfit.results import NOBODY, Results, Row
 
 from ..errors import BadInput
+from ..place import Place
 from ..store.engine import reading, writing
 from .tables import ResultBatchRow, ResultItemRow, ResultScoreRow
 
@@ -40,15 +41,18 @@ class Kept:
 
 
 class ResultStore:
-    """Results in the service's database.
+    """Results of one competition in the service's database.
 
     Args:
         engine: A database at the newest schema.
+        place: Chain, subnet and competition: epochs are numbered within these.
         clock: When a batch came.
     """
 
-    def __init__(self, engine: Engine, *, clock: Callable[[], datetime] = lambda: datetime.now(UTC)) -> None:
-        self._engine, self._clock = engine, clock
+    def __init__(
+        self, engine: Engine, place: Place, *, clock: Callable[[], datetime] = lambda: datetime.now(UTC)
+    ) -> None:
+        self._engine, self._place, self._clock = engine, place, clock
 
     def add(self, results: Results, *, reporter: str = "") -> Kept:
         """Keep all rows, or none.
@@ -63,16 +67,22 @@ class ResultStore:
         digest = results.digest()
         with writing(self._engine) as session:
             known = select(ResultBatchRow.id).where(
-                ResultBatchRow.digest == digest, ResultBatchRow.reporter == reporter
+                *_here(ResultBatchRow, self._place),
+                ResultBatchRow.digest == digest,
+                ResultBatchRow.reporter == reporter,
             )
             if session.scalar(known) is not None:
                 return Kept(digest, False, 0)
             batch = ResultBatchRow(
-                digest=digest, reporter=reporter, rows=int(results.score.size), added_at=self._clock()
+                **vars(self._place),
+                digest=digest,
+                reporter=reporter,
+                rows=int(results.score.size),
+                added_at=self._clock(),
             )
             session.add(batch)
             session.flush()
-            items = _items(session, results)
+            items = _items(session, results, self._place)
             return Kept(digest, True, _scores(session, results, items, reporter, batch.id))
 
     def rows(self, *, reporter: str = "", since: int = 0) -> Iterator[Row]:
@@ -80,7 +90,9 @@ class ResultStore:
         query = (
             select(ResultItemRow, ResultScoreRow.hotkey, ResultScoreRow.score)
             .join(ResultScoreRow, ResultScoreRow.item_id == ResultItemRow.id)
-            .where(ResultScoreRow.reporter == reporter, ResultItemRow.epoch >= since)
+            .where(
+                *_here(ResultItemRow, self._place), ResultScoreRow.reporter == reporter, ResultItemRow.epoch >= since
+            )
             .order_by(ResultItemRow.epoch, ResultItemRow.environment, ResultItemRow.item, ResultScoreRow.hotkey)
         )
         with reading(self._engine) as session:
@@ -92,7 +104,7 @@ class ResultStore:
         query = (
             select(ResultItemRow.epoch, func.count())
             .join(ResultScoreRow, ResultScoreRow.item_id == ResultItemRow.id)
-            .where(ResultScoreRow.reporter == reporter)
+            .where(*_here(ResultItemRow, self._place), ResultScoreRow.reporter == reporter)
             .group_by(ResultItemRow.epoch)
             .order_by(ResultItemRow.epoch)
         )
@@ -100,17 +112,21 @@ class ResultStore:
             return {int(epoch): int(number) for epoch, number in session.execute(query)}
 
 
-def _items(session: Session, results: Results) -> list[int]:
+def _here(table: type[ResultBatchRow | ResultItemRow], place: Place) -> tuple[ColumnElement[bool], ...]:
+    return table.genesis == place.genesis, table.netuid == place.netuid, table.competition == place.competition
+
+
+def _items(session: Session, results: Results, place: Place) -> list[int]:
     """Row of each item in the store; new ones are added."""
     facts = [_facts(results, index) for index in range(len(results.items))]
     epochs = sorted({key[0] for key, *_ in facts})
-    kept = {(i.epoch, i.environment, i.item): i for i in _chunked_items(session, epochs)}
+    kept = {(i.epoch, i.environment, i.item): i for i in _chunked_items(session, epochs, place)}
     for key, exposed, validator in facts:
         found = kept.get(key)
         if found is None:
-            row = ResultItemRow(epoch=key[0], environment=key[1], item=key[2], exposed=exposed, validator=validator)
-            session.add(row)
-            kept[key] = row
+            what = {"epoch": key[0], "environment": key[1], "item": key[2], "exposed": exposed, "validator": validator}
+            kept[key] = ResultItemRow(**vars(place), **what)
+            session.add(kept[key])
         elif (found.exposed, found.validator) != (exposed, validator):
             raise BadInput(
                 "the item is kept with another exposure",
@@ -122,9 +138,10 @@ def _items(session: Session, results: Results) -> list[int]:
     return [kept[key].id for key, *_ in facts]
 
 
-def _chunked_items(session: Session, epochs: list[int]) -> Iterator[ResultItemRow]:
+def _chunked_items(session: Session, epochs: list[int], place: Place) -> Iterator[ResultItemRow]:
     for epoch in epochs:
-        yield from session.scalars(select(ResultItemRow).where(ResultItemRow.epoch == epoch))
+        query = select(ResultItemRow).where(*_here(ResultItemRow, place), ResultItemRow.epoch == epoch)
+        yield from session.scalars(query)
 
 
 def _facts(results: Results, index: int) -> tuple[_Key, bool, str | None]:

@@ -1,6 +1,7 @@
 """The schema of results: items with their exposure, and scores on them by whoever measured.
 
-Rows are only ever added. An item's exposure is a fact of its epoch, so it is kept once; a score belongs to the
+Epochs are numbered within a subnet's competition, so everything is kept by chain, subnet and competition too. Rows are
+only ever added. An item's exposure is a fact of its epoch, so it is kept once; a score belongs to the
 reporter that measured it, for two validators may score the same miner on the same item and differ.
 """
 
@@ -20,9 +21,14 @@ class ResultBatchRow(Base):
     """One table that was handed in: who measured, when it came, and the digest of its rows."""
 
     __tablename__ = "result_batch"
-    __table_args__ = (UniqueConstraint("digest", "reporter", name="result_batch_digest_reporter"),)
+    __table_args__ = (
+        UniqueConstraint("genesis", "netuid", "competition", "digest", "reporter", name="result_batch_identity"),
+    )
 
     id: Mapped[int] = mapped_column(primary_key=True)
+    genesis: Mapped[str] = mapped_column(String(66))
+    netuid: Mapped[int]
+    competition: Mapped[str] = mapped_column(String(512))
     digest: Mapped[str] = mapped_column(DIGEST)
     reporter: Mapped[str] = mapped_column(NAME)
     rows: Mapped[int] = mapped_column(BigInteger)
@@ -33,9 +39,16 @@ class ResultItemRow(Base):
     """An item of an epoch; ``validator`` alone received it, for tracers."""
 
     __tablename__ = "result_item"
-    __table_args__ = (UniqueConstraint("epoch", "environment", "item", name="result_item_identity"),)
+    __table_args__ = (
+        UniqueConstraint(
+            "genesis", "netuid", "competition", "epoch", "environment", "item", name="result_item_identity"
+        ),
+    )
 
     id: Mapped[int] = mapped_column(BigInteger().with_variant(Integer, "sqlite"), primary_key=True)
+    genesis: Mapped[str] = mapped_column(String(66))
+    netuid: Mapped[int]
+    competition: Mapped[str] = mapped_column(String(512))
     epoch: Mapped[int] = mapped_column(BigInteger)
     environment: Mapped[str] = mapped_column(NAME)
     item: Mapped[str] = mapped_column(NAME)

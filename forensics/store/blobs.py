@@ -19,6 +19,7 @@ from fsspec.implementations.local import LocalFileSystem
 from ..errors import BadInput, StoreCorrupt, StoreUnavailable
 
 PREFIX = "sha256:"
+MISSING = "blob is missing"
 BLOB_LIMIT = 256 << 20  # bytes; a fingerprint is below one MiB, an evidence bundle below some tens
 
 
@@ -83,7 +84,7 @@ class Blobs:
                 raise StoreCorrupt("blob is too large", where=path, got=size, expected=f"at most {BLOB_LIMIT} bytes")
             data: bytes = self._fs.cat_file(path)
         except FileNotFoundError:
-            raise StoreUnavailable("blob is missing", where=path, remedy="Register the model again.") from None
+            raise StoreUnavailable(MISSING, where=path, remedy="Register the model again.") from None
         except OSError as error:
             raise StoreUnavailable("cannot read a blob", where=path, got=error.strerror or str(error)) from None
         if digest_of(data) != digest:

@@ -1,7 +1,9 @@
 """Findings, verdicts and snapshots: what detectors said, what the policy made of it, what was signed and served.
 
-All three are append-only. A newer verdict of the same (hotkey, revision) takes the place of an older one, which stays;
-a snapshot is stored as the bytes that were signed, and its sequence has no gaps.
+All of it is append-only, and the database itself refuses anything else: what was said stays, and what is said later
+counts. An examination names the findings that a detector stands by at that time, none included; a verdict is numbered
+within its entry; a snapshot is stored as the bytes that were signed, its sequence has no gaps, and the only thing ever
+written to it afterwards is its place in the log.
 """
 
 from __future__ import annotations
@@ -30,17 +32,32 @@ class FindingRow(Base):
     found_at: Mapped[datetime] = mapped_column(Utc)
 
 
+class ExaminationRow(Base):
+    """What a detector found when it looked at an entry: digests of findings. The newest of a detector counts."""
+
+    __tablename__ = "examination"
+    __table_args__ = (UniqueConstraint("entry_id", "detector", "number", name="examination_once"),)
+
+    id: Mapped[int] = mapped_column(primary_key=True)
+    entry_id: Mapped[int] = mapped_column(ForeignKey("entry.id", ondelete="RESTRICT"))
+    detector: Mapped[str] = mapped_column(String(80))
+    number: Mapped[int]
+    findings: Mapped[bytes] = mapped_column(LargeBinary)
+    examined_at: Mapped[datetime] = mapped_column(Utc)
+
+
 class VerdictRow(Base):
-    """A verdict. ``inputs`` is a digest of everything it was made from: the same inputs are judged once."""
+    """A verdict, the newest of an entry counts. ``inputs`` is a digest of everything it was made from."""
 
     __tablename__ = "verdict"
     __table_args__ = (
-        UniqueConstraint("entry_id", "inputs", name="verdict_once"),
+        UniqueConstraint("entry_id", "number", name="verdict_once"),
         Index("verdict_subject", "genesis", "netuid", "hotkey", "revision"),
     )
 
     id: Mapped[int] = mapped_column(primary_key=True)
-    entry_id: Mapped[int] = mapped_column(ForeignKey("entry.id", ondelete="RESTRICT"), index=True)
+    entry_id: Mapped[int] = mapped_column(ForeignKey("entry.id", ondelete="RESTRICT"))
+    number: Mapped[int]
     genesis: Mapped[str] = mapped_column(String(66))
     netuid: Mapped[int]
     hotkey: Mapped[str] = mapped_column(String(64))

@@ -18,6 +18,7 @@ class Kind(StrEnum):
     BUNDLE = "model-signing bundle"
     CHECKPOINT = "checkpoint"
     EVIDENCE = "evidence bundle"
+    SNAPSHOT = "snapshot"
 
 
 def kind_of(data: bytes, *, where: str) -> Kind:

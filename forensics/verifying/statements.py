@@ -26,9 +26,11 @@ from attest.predicates import (
 from attest.predicates.ownership import Form
 from attest.statement import CONTENT_ROOT, OMS_ROOT, parse
 
+from ..place import Clock, now
 from ..trust import Trusted
 from .kinds import Kind
 from .report import Report
+from .snapshots import about_snapshot
 
 if TYPE_CHECKING:
     from ..claims.measure import Measured  # its import takes two seconds, which a receipt alone must not cost
@@ -46,6 +48,7 @@ class Question:
         model: Measured from the model at hand.
         parent: Tensors of the declared parent at hand.
         seal: The sealed claim that this one opens.
+        now: The time, for what expires.
     """
 
     expected: Expected
@@ -53,6 +56,7 @@ class Question:
     model: Measured | None = None
     parent: Tensors | None = None
     seal: Envelope | None = None
+    now: Clock = now
 
     @property
     def roots(self) -> Roots | None:
@@ -100,6 +104,8 @@ def _about(checked: Checked[Predicate], question: Question, report: Report, wher
         _about_ownership(Checked(checked.statement, said, checked.digest, checked.signers), question, report)
     elif isinstance(said, Lineage):
         _about_lineage(checked, said, question, report, where)
+    elif isinstance(said, Verdicts):
+        about_snapshot(said, report, now=question.now())
     elif isinstance(said, KeyRotation):
         report.proven.append(f"{said.predecessor.key} and {said.successor.key} agreed to the hand-over")
         report.not_proven.append("from when it counts: from its anchor on, or from the swap on chain that it cites")
@@ -109,7 +115,6 @@ def _about(checked: Checked[Predicate], question: Question, report: Report, wher
 
 
 _SAYS: Final[dict[type[Predicate], str]] = {
-    Verdicts: "a trusted service issued these verdicts",
     SeedCommitment: "a trusted service committed to this seed",
     SeedReveal: "a trusted service revealed this seed",
     EpochStep: "a trusted service took this step of an epoch",

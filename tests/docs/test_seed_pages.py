@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import dataclasses
 import json
 import os
 import re
+import socket
 import sys
 from pathlib import Path
 
@@ -46,46 +46,43 @@ def desk_of(folder: Path) -> Path:
     return folder
 
 
-@pytest.fixture
-def url(tmp_path):
-    """The home's door, listening on loopback."""
-    with served(load(home=tmp_path / "home", genesis=GENESIS["finney"], seed_key=SEED_KEY)) as (_, url):
-        yield url
+def free_port() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        return listening.getsockname()[1]
 
 
 @pytest.mark.timeout(300)
-def test_the_validators_page(tmp_path, url, environment):
-    desk = desk_of(tmp_path / "desk")
+def test_the_validators_page(tmp_path, environment):
+    """From an empty folder, with nothing but what the page gives."""
+    desk = tmp_path / "desk"
+    desk.mkdir()
     (program,) = re.findall(r"^```python\n(.*?)^```", VALIDATORS.read_text(), re.MULTILINE | re.DOTALL)
-    (desk / "fetch.py").write_text(program)
+    (desk / "ask.py").write_text(program)
     python = tmp_path / "bin" / "python"
     python.write_text(f'#!/bin/sh\nexec {sys.executable} "$@"\n')
     python.chmod(0o755)
-    run_page(VALIDATORS, desk, os.environ | environment | {"SERVICE": url, "FORENSICS_SEED_KEY": SEED_KEY}, seconds=280)
+    run_page(VALIDATORS, desk, environment | {"PORT": str(free_port())}, seconds=280)
 
 
 @pytest.fixture
 def lives(tmp_path, environment):
-    """Files of an honest, a silent and a late operator, and the key they share."""
+    """Files of an honest, a silent and a late operator, their key, and the door to their log."""
     desk = desk_of(tmp_path / "desk")
     settings = load(home=tmp_path / "operator", genesis=GENESIS["finney"], seed_key=SEED_KEY)
     engine = connect(settings.database_url)
     ensure(engine)
     place = Place(GENESIS["finney"], 120)
     begun = (desk / "chain.json").read_text()
-    for name, competition in (("honest", "default"), ("late", "late")):
+    for name, competition in (("epoch-0", "default"), ("late", "late"), ("silent", "silent")):
         (desk / "chain.json").write_text(begun)
         place = Place(GENESIS["finney"], 120, competition)
         opened = open_rotation(settings, engine, place, chain=FileChain(desk / "chain.json"), beacon=BEACON)
-        lived(opened, desk, late=name == "late")
-        file = epoch_file(opened.shelf, 0)
-        (desk / {"honest": "epoch-0.json", "late": "late.json"}[name]).write_bytes(file.encode())
-        if name == "honest":
-            silent = dataclasses.replace(file, reveal=None, consistency=None, open_signature=None)
-            (desk / "silent.json").write_bytes(silent.encode())
+        lived(opened, desk, name)
+        (desk / f"{name}.json").write_bytes(epoch_file(opened.shelf, 0).encode())
     (desk / "beacon.jsonl").write_text("".join((desk / f"round-{r}.json").read_text() for r in (123, 1000)))
     engine.dispose()
-    return desk, str(opened.shelf.log.key)
+    with served(settings) as (_, url):
+        yield desk, str(opened.shelf.log.key), url
 
 
 class Turned:
@@ -102,19 +99,21 @@ class Turned:
 BEACON = Turned()
 
 
-def lived(rotation: Rotation, desk: Path, *, late: bool) -> None:
-    """Epoch 0 from commitment to its end; a late operator anchors when the beacon is long out."""
+def lived(rotation: Rotation, desk: Path, who: str) -> None:
+    """Epoch 0 to its end; a late operator anchors when the beacon is long out, a silent one goes away."""
     BEACON.last = 0
     plan = Plan.of(Environment("sat", 6, 2), Environment("deduction", 4, 0))
     parts = {"plan": plan, "generator": "sha256:" + "07" * 32, "schedule": Schedule(123, 5000, 877), "count": 2}
     commit(rotation.shelf, rotation.world, rotation.chain.moment(), **parts)
     rotation.shelf.flush()
     rotation.shelf.take_receipts()
-    if late:
+    if who == "late":
         turn(desk, 1692805009)
         rotation.chain.anchor(rotation.shelf.anchored_digest(rotation.shelf.epoch(0)))
     rotation.advance()
     for last, moment in ((123, 1692803740), (1000, 1692806400)):
+        if who == "silent" and last == 1000:
+            return
         BEACON.last = last
         turn(desk, moment)
         rotation.advance()
@@ -128,5 +127,5 @@ def turn(desk: Path, moment: int) -> None:
 
 @pytest.mark.timeout(300)
 def test_the_sceptics_page(lives, environment):
-    desk, key = lives
-    run_page(SCEPTICS, desk, os.environ | environment | {"LOG_KEY": key}, seconds=280)
+    desk, key, url = lives
+    run_page(SCEPTICS, desk, os.environ | environment | {"LOG_KEY": key, "SERVICE": url}, seconds=280)

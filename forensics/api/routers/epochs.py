@@ -16,6 +16,7 @@ from fastapi import APIRouter, Depends, Path, Query
 from starlette.responses import Response
 
 from attest import canonical
+from attest.seeds.errors import SealInvalid
 from detectors.errors import MalformedFacts
 from detectors.overfit.results import Results, Row, from_rows
 
@@ -51,7 +52,7 @@ def router(services: Services) -> APIRouter:
     def shelf_of(netuid: int | None, competition: str) -> Shelf:
         chosen = services.netuid if netuid is None else netuid
         if chosen is None:
-            raise Problem(400, "invalid_request", "for which subnet? give netuid")
+            raise Problem(400, "parameter_missing", "for which subnet? give netuid")
         return Shelf(services.engine, services.log, Place(services.genesis, chosen, competition))
 
     @routes.get("/current", summary="The epoch that is under way, else the next one, else the last")
@@ -92,12 +93,13 @@ def router(services: Services) -> APIRouter:
         competition: Competition = DEFAULT_COMPETITION,
     ) -> Response:
         caller = request.caller(services)
+        shelf = shelf_of(netuid, competition)
         with _known():
-            epoch = shelf_of(netuid, competition).epoch(number)
+            epoch = shelf.epoch(number)
         _may_report(epoch, caller.hotkey.address)
 
         def act() -> Answer:
-            kept = ResultStore(services.engine, clock=services.clock).add(
+            kept = ResultStore(services.engine, shelf.contest, clock=services.clock).add(
                 _table(request.body, number), reporter=caller.hotkey.address
             )
             found = {"epoch": number, "digest": kept.digest, "new": kept.new, "scores": kept.scores}
@@ -177,7 +179,7 @@ def _known() -> Iterator[None]:
         yield
     except EpochUnknown as error:
         raise Problem(404, "epoch_unknown", error.what) from None
-    except UsageError:
+    except (UsageError, SealInvalid):
         raise Problem(503, "seeds_unavailable", "the service's sealing key is not at hand") from None
     except NotInRoster as error:
         raise Problem(403, "not_in_roster", error.what) from None

@@ -42,7 +42,7 @@ def router(services: Services) -> APIRouter:
             return Response(log.prove(index).encode(), media_type=TEXT, headers=NEVER)
         if index is None and old is not None and new is not None:
             return Response(_consistency(old, new), media_type="application/json", headers=NEVER)
-        raise Problem(400, "invalid_request", "give index, or old and new")
+        raise Problem(400, "parameter_missing", "give index, or old and new")
 
     def _consistency(old: int, new: int) -> bytes:
         path = log.prove_consistency(old, new)

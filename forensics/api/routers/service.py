@@ -5,9 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 from fastapi import APIRouter
+from prometheus_client import CONTENT_TYPE_LATEST
 from sqlalchemy import text
+from starlette.responses import Response
 
 from ...store.engine import reading
+from .. import metrics, openapi
 from ..problems import Problem
 from ..services import Services
 
@@ -39,5 +42,14 @@ def router(services: Services) -> APIRouter:
         if frozen := services.log.evidence():
             raise Problem(503, "log_frozen", f"the log is frozen: {frozen[0].reason}")
         return {"status": "ready", "log_size": services.log.size()}
+
+    @routes.get(
+        "/metrics",
+        summary="What the service does and how it stands, for Prometheus",
+        response_class=Response,
+        responses=openapi.answer(200, "Text of Prometheus.", "forensics_store_up 1.0\n", media="text/plain"),
+    )
+    def counted() -> Response:
+        return Response(metrics.page(services), media_type=CONTENT_TYPE_LATEST)
 
     return routes

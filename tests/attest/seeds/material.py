@@ -18,8 +18,10 @@ from attest.predicates import EpochStep, Predicate, SeedCommitment, SeedReveal
 from attest.predicates.seeds import Batch, Step
 from attest.seeds import batch, derive
 from attest.seeds.beacon import value
+from attest.seeds.course import ORDER
 from attest.seeds.derive import Context
 from attest.seeds.epoch_file import SCHEMA, EpochFile, Stamp
+from attest.seeds.monitor import Watch
 from attest.seeds.plan import Environment, Plan, items_digest
 from attest.statement import state
 
@@ -54,6 +56,9 @@ class Operator:
     seed: bytes | None = None
     handed_seed: bytes | None = None
     mix_in_reveal: bytes | None = None
+    course: tuple[Step, ...] = ORDER
+    void_reason: str = "window_missed"
+    statement: str = ""
     log: Log = field(default_factory=lambda: Log(MemoryLog(), SERVICE, origin=ORIGIN))
 
     def file(self) -> EpochFile:
@@ -67,9 +72,11 @@ class Operator:
         receipt = self.logged(said)
         parent = state(said).digest
         seed = derive.final_seed(CONTEXT, self.secret, value(LEAGUE.sign(MIX)))
-        step = self.logged(self.opening(committed, parent, self.handed_seed or seed))
+        stamp = self.stamp(receipt, LEAGUE.network.time_of(MIX) - self.anchored_before_mix)
+        self.statement, handed = parent, self.handed_seed or seed
+        steps = [self.logged(self.step(committed, parent, step, stamp, handed)) for step in self.course]
         reveal = self.logged(self.reveal(committed, parent, self.seed or seed)) if self.revealed else None
-        stamps = [self.stamp(receipt, LEAGUE.network.time_of(MIX) - self.anchored_before_mix)] if self.anchored else []
+        stamps = [stamp] if self.anchored else []
         if reveal is not None and self.reveal_stamp is not None:
             stamps.append(self.stamp(reveal, self.reveal_stamp))
         return EpochFile(
@@ -79,7 +86,7 @@ class Operator:
             commitment=receipt.decode(),
             batch_path=tuple(node.hex() for node in place.path),
             stamps=tuple(stamps),
-            steps=(step.decode(),),
+            steps=tuple(step.decode() for step in steps),
             mix_signature=LEAGUE.sign(MIX).hex(),
             open_signature=LEAGUE.sign(OPEN).hex(),
             reveal=None if reveal is None else reveal.decode(),
@@ -99,6 +106,20 @@ class Operator:
             timelock=timelock.hex(),
             batch=Batch(root="sha256:" + place.root.hex(), index=place.index, size=place.size),
         )
+
+    def step(self, committed: bytes, parent: str, what: Step, stamp: Stamp, seed: bytes) -> EpochStep:
+        opened = self.opening(committed, parent, seed)
+        if what is Step.OPEN:
+            return opened
+        plain = {
+            "step": what,
+            "evidence": None,
+            "roster": (),
+            "reason": self.void_reason if what is Step.VOID else None,
+        }
+        if what is Step.ANCHORED:
+            plain |= {"block": stamp.block, "block_time": stamp.block_time, "evidence": "sha256:" + stamp.digest}
+        return dataclasses.replace(opened, **plain)
 
     def opening(self, committed: bytes, parent: str, seed: bytes) -> EpochStep:
         return EpochStep(
@@ -125,6 +146,13 @@ class Operator:
             seed=seed.hex(),
             log_receipt=None,
         )
+
+    def watch(self) -> Watch:
+        """What somebody who read the whole log knows."""
+        watch = Watch(self.log.key)
+        for number in range(self.log.size()):
+            watch.take(number, self.log.leaf(number))
+        return watch
 
     def logged(self, said: Predicate) -> bytes:
         body = envelope.sign(state(said).payload(), [SERVICE]).to_json()

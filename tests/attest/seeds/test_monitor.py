@@ -6,6 +6,7 @@ from attest import envelope
 from attest.keys.ed25519 import Ed25519Signer
 from attest.log.note import NoteKey
 from attest.seeds import batch, derive
+from attest.seeds.course import ORDER, Story
 from attest.seeds.monitor import Watch
 from attest.statement import state
 
@@ -51,9 +52,9 @@ def test_a_second_commitment_a_second_opening_and_a_second_reveal_are_found():
     again = [envelope.sign(state(said).payload(), [SERVICE]).to_json() for said in (opened, revealed)]
     watch = shown([*honest, second_commitment(operator), *again])
     assert [(lie.code, lie.first, lie.second) for lie in watch.found] == [
-        ("two_commitments", 0, 3),
-        ("said_twice", 1, 4),
-        ("two_reveals", 2, 5),
+        ("two_commitments", 0, 6),
+        ("said_twice", 3, 7),
+        ("two_reveals", 5, 8),
     ]
 
 
@@ -65,3 +66,12 @@ def test_nobody_else_can_put_a_contradiction_there():
     others = [envelope.sign(said.payload(), list(signers)).to_json() for said, signers in kinds.values()]
     junk = [b"", b"{}", b"\xff" * 40, second_commitment(operator, stranger)]
     assert shown([*leaves(operator), *junk, *others]).found == []
+
+
+def test_the_log_tells_the_whole_story_of_a_commitment():
+    operator = Operator()
+    operator.file()
+    story = operator.watch().story(operator.statement)
+    assert [(said.leaf, said.step) for said in story.steps] == list(enumerate(ORDER, 1))
+    assert (story.reveal, story.size) == (5, 6)
+    assert operator.watch().story("sha256:" + "00" * 32) == Story((), None, 6)

@@ -88,11 +88,12 @@ def test_where_an_epoch_stands_and_its_file_are_public(door):
     assert b"secret" not in file
 
 
-def test_a_service_without_its_sealing_key_says_so_and_nothing_else(door, monkeypatch):
+@pytest.mark.parametrize("key", ["", "08" * 32])
+def test_a_service_without_its_sealing_key_says_so_and_nothing_else(door, key):
     services, *_ = door
     at(door, 0)
     at(door, 1212)
-    locked = dataclasses.replace(services, seal_key=seal_key(load(home="/nonexistent")))
+    locked = dataclasses.replace(services, seal_key=seal_key(load(home="/nonexistent", seed_key=key)))
     with TestClient(create_app(locked), raise_server_exceptions=False) as client:
         answer = ask((locked, client, *door[2:]), ADA)
     assert (answer.status_code, answer.json()["code"]) == (503, "seeds_unavailable")
@@ -133,7 +134,7 @@ def test_results_of_a_validator_are_kept_once(door):
     first, again = report(door, ADA, table), report(door, ADA, table)
     assert (first.status_code, first.json()["scores"]) == (201, 2)
     assert (again.status_code, again.json()["new"]) == (200, False)
-    rows = list(ResultStore(services.engine).rows(reporter=hotkey(ADA).address))
+    rows = list(ResultStore(services.engine, PLACE).rows(reporter=hotkey(ADA).address))
     assert [(row.item, row.exposed, row.score) for row in rows] == [("i1", True, 0.5), ("i2", False, 1.0)]
 
 
@@ -155,4 +156,4 @@ def test_bad_results_are_refused_whole_with_their_line_and_no_path(door, row, sa
     assert says in answer.text
     assert "body" in answer.text
     assert "results-" not in answer.text
-    assert list(ResultStore(services.engine).rows(reporter=hotkey(ADA).address)) == []
+    assert list(ResultStore(services.engine, PLACE).rows(reporter=hotkey(ADA).address)) == []

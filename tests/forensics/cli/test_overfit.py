@@ -92,13 +92,25 @@ def test_epochs_that_come_one_by_one_are_judged_together(run, tmp_path):
     results, truth = field(3, epochs=3, items=100, by_lot=True, lift=0.3)
     for epoch in range(3):
         one = results.only(results.item_cell[results.item] == epoch)
-        code, out, err = run(write(tmp_path / f"{epoch}.csv", one), "--randomised", "--record", "--json")
+        code, out, err = run(
+            write(tmp_path / f"{epoch}.csv", one), "--randomised", "--record", "--netuid", "7", "--json"
+        )
         assert "new scores" in err
     document = json.loads(out)
     assert code == 1
     assert document["sequential"] is True
     assert document["epochs"] == [0, 1, 2]
     assert set(document["flagged"]) == truth.cheats
+
+
+def test_what_is_kept_is_kept_for_a_subnet(run, tmp_path):
+    path = write(tmp_path / "one.csv", field(3, items=60)[0])
+    assert run(path, "--record")[0] == 2
+    for netuid in ("7", "8"):
+        code, _, err = run(path, "--record", "--netuid", netuid)
+        assert code in (0, 1)
+        assert "new scores" in err
+    assert "these rows were known" in run(path, "--record", "--netuid", "8")[2]
 
 
 def test_clusters_of_a_file_are_counted_once(run, guilty, tmp_path):

@@ -1,4 +1,4 @@
-"""Paired per-item results: batches, items with their exposure, scores."""
+"""Paired per-item results of a subnet's competition: batches, items with their exposure, scores."""
 
 from __future__ import annotations
 
@@ -16,21 +16,29 @@ def upgrade() -> None:
     op.create_table(
         "result_batch",
         sa.Column("id", sa.Integer, primary_key=True),
+        sa.Column("genesis", sa.String(66), nullable=False),
+        sa.Column("netuid", sa.Integer, nullable=False),
+        sa.Column("competition", sa.String(512), nullable=False),
         sa.Column("digest", sa.String(80), nullable=False),
         sa.Column("reporter", sa.String(200), nullable=False),
         sa.Column("rows", sa.BigInteger, nullable=False),
         sa.Column("added_at", sa.DateTime(timezone=True), nullable=False),
-        sa.UniqueConstraint("digest", "reporter", name="result_batch_digest_reporter"),
+        sa.UniqueConstraint("genesis", "netuid", "competition", "digest", "reporter", name="result_batch_identity"),
     )
     op.create_table(
         "result_item",
         sa.Column("id", sa.BigInteger().with_variant(sa.Integer, "sqlite"), primary_key=True),
+        sa.Column("genesis", sa.String(66), nullable=False),
+        sa.Column("netuid", sa.Integer, nullable=False),
+        sa.Column("competition", sa.String(512), nullable=False),
         sa.Column("epoch", sa.BigInteger, nullable=False),
         sa.Column("environment", sa.String(200), nullable=False),
         sa.Column("item", sa.String(200), nullable=False),
         sa.Column("exposed", sa.Boolean, nullable=False),
         sa.Column("validator", sa.String(200)),
-        sa.UniqueConstraint("epoch", "environment", "item", name="result_item_identity"),
+        sa.UniqueConstraint(
+            "genesis", "netuid", "competition", "epoch", "environment", "item", name="result_item_identity"
+        ),
     )
     op.create_table(
         "result_score",

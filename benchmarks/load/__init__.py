@@ -1,0 +1,1 @@
+"""How many validators one service can answer."""

@@ -1,0 +1,1 @@
+"""Entries: every commitment that was ever seen, on its way to a verdict."""

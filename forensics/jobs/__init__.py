@@ -1,0 +1,1 @@
+"""Jobs: the work on entries, done durably by any number of workers."""
