@@ -45,11 +45,11 @@ class Settings(BaseSettings):
         hub_file_bytes: Largest file that is fetched.
         hub_keep_free: Bytes of disk that fetching leaves free.
         hub_pool_bytes: Bytes of weights that are kept for the next repository that has them; 0 keeps none.
-        chain: What a worker follows: a node (finney, test, local, ws:// or wss://) or a recorded subnet; empty for none.
+        chain: What a worker follows: a node (finney, test, local, ws:// or wss://) or a recorded subnet; empty: none.
         chain_seconds: How often it looks.
         wallet: `NAME/HOTKEY` of the wallet whose hotkey anchors the log; it is not anchored when empty.
         wallet_path: Folder of wallets; bittensor's own when not set.
-        beacons: drand endpoints, comma-separated, or a file of signatures, for moving epochs on; empty for the public ones.
+        beacons: drand endpoints, comma-separated, or a file of signatures, for moving epochs on; empty: public ones.
         competition: Name of the competition that snapshots and statements speak of.
         policy: Policy file; the one that is shipped when not set.
         concurrency: Submissions that a worker has under way at once.
@@ -67,6 +67,7 @@ class Settings(BaseSettings):
             verdicts are not counted.
         hotkey_rate: Signed requests a second of one hotkey, likewise.
         trusted_proxies: Addresses or networks, separated by commas, whose ``X-Forwarded-For`` is believed.
+        hooks_loopback: Whether webhooks may go to this machine, and without TLS: for demos and tests.
         log_level: ``debug``, ``info``, ``warning`` or ``error``.
         seed_key: Seals the hidden seeds at rest, 64 hex digits. Secret; keep it apart from the database.
     """
@@ -108,6 +109,7 @@ class Settings(BaseSettings):
     reviewers: str = Field(default="", max_length=100_000)
     address_rate: float = Field(default=50.0, ge=0, le=1e6)
     hotkey_rate: float = Field(default=5.0, ge=0, le=1e6)
+    hooks_loopback: bool = False
     log_level: str = Field(default="info", pattern=r"^(debug|info|warning|error)$")
     trusted_proxies: str = Field(default="", max_length=10_000)
 

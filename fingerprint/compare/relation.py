@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -121,7 +122,7 @@ class Comparison:
                 }
                 for e in self.per_layer
             ],
-            "statistics": {k: _round(v) for k, v in sorted(self.statistics.items())},
+            "statistics": {k: _round(v) for k, v in sorted(self.statistics.items()) if math.isfinite(v)},
             "candidate": self.candidate,
             "reference": self.reference,
             "depth": self.depth.value,
