@@ -101,7 +101,7 @@ def make(folder: Path, count: int) -> list[Planned]:
             hotkey=hotkey(number),
             repo=f"miner{number}/model",
             revision=hashlib.sha1(f"{number}".encode(), usedforsecurity=False).hexdigest(),
-            block=FIRST_BLOCK + number // 4,
+            block=FIRST_BLOCK + number,
             extrinsic=number % 4,
             did=did,
             of=None if change is None else hotkey(source),
