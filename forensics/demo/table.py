@@ -80,9 +80,7 @@ def _mark(one: Judged) -> Text:
     if one.answer.status is Status.UNKNOWN:
         return Text("not judged", style="yellow")
     if not one.true_relation:
-        return Text(
-            f"not {one.answer.relation or 'nobody'}{'' if one.answer.relation else chr(39) + 's'}", style="yellow"
-        )
+        return Text(f"not {one.answer.relation}" if one.answer.relation else "whose?", style="yellow")
     return Text(f"not {one.answer.of[0][0]}'s" if one.answer.of else "whose?", style="yellow")
 
 
