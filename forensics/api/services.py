@@ -21,6 +21,8 @@ from ..attestations.relations import KnownRelations
 from ..attestations.service import Attestations
 from ..entries.entries import Entries
 from ..epochs.opening import seal_key
+from ..hooks.sealing import Sealer
+from ..hooks.subscriptions import Subscriptions
 from ..keys import Keys
 from ..known.index import Index
 from ..known.registry import Registry
@@ -71,6 +73,7 @@ class Services:
         counts: What is counted.
         blobs: Evidence and statements.
         asking: Identifies fingerprints.
+        hooks: Who is told of changed verdicts.
     """
 
     engine: Engine
@@ -94,6 +97,7 @@ class Services:
     counts: Counts
     blobs: Blobs
     asking: Asking
+    hooks: Subscriptions
 
     @classmethod
     def open(cls, settings: Settings, engine: Engine, *, clock: Clock = now) -> Services:
@@ -140,6 +144,7 @@ class Services:
             counts=Counts(),
             blobs=blobs,
             asking=Asking.of(settings, engine),
+            hooks=Subscriptions(engine, genesis, Sealer(signer), loopback=settings.hooks_loopback, clock=clock),
             hotkeys=Buckets(Rate(settings.hotkey_rate, BURST_SECONDS * settings.hotkey_rate)),
         )
 

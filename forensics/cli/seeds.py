@@ -35,6 +35,10 @@ Beacon = Annotated[
 RehearsalKey = Annotated[
     str | None, typer.Option(help="Public key of a drand network that is not quicknet; proves nothing.", hidden=True)
 ]
+LostKey = Annotated[
+    bool,
+    typer.Option("--lost-key", help="Go on though FORENSICS_SEED_KEY does not open the sealed secrets."),
+]
 Out = Annotated[Path | None, typer.Option(help="Folder for the public files, epoch-N.json.")]
 DAY = 28_800  # rounds of three seconds
 
@@ -43,12 +47,21 @@ DAY = 28_800  # rounds of three seconds
 def commit(
     context: typer.Context,
     items: Annotated[
-        list[str], typer.Option(help="ENVIRONMENT=COMMON or ENVIRONMENT=COMMON+TRACERS; may be repeated.")
+        list[str],
+        typer.Option(
+            metavar="NAME=COMMON[+TRACERS]",
+            help="Items of an environment that all validators get, and those that each gets alone; may be repeated. "
+            f"Where no tracers are named, environments share {parts.TRACERS} for each validator.",
+        ),
     ],
     generator: Annotated[str, typer.Option(help="Digest of the task generators (sha256:...), or a file of them.")],
     count: Annotated[int, typer.Option(help="How many epochs to commit ahead under one root.")] = 8,
-    first: Annotated[int | None, typer.Option(help="Number of the first; the next free one when absent.")] = None,
-    mix_round: Annotated[int | None, typer.Option(help="Beacon round mixed into the first epoch.", min=1)] = None,
+    first: Annotated[
+        int | None, typer.Option(help="Number of the first; the next free one when absent.", min=0, max=parts.LARGEST)
+    ] = None,
+    mix_round: Annotated[
+        int | None, typer.Option(help="Beacon round mixed into the first epoch.", min=1, max=parts.LARGEST)
+    ] = None,
     every: Annotated[int, typer.Option(help="Rounds from one epoch's mixing to the next's.")] = DAY,
     window: Annotated[int, typer.Option(help="Rounds from mixing to the opening of the secret.")] = DAY // 2,
     netuid: options.Netuid = None,
@@ -65,7 +78,8 @@ def commit(
 ) -> int:
     """Draw the secrets of epochs ahead, seal them, and commit to them: logged, timelocked and anchored.
 
-    Asking again for the same epochs changes nothing; other parameters for a committed number are refused.
+    With --mix-round, asking again changes nothing, and other parameters for a committed round or number are refused.
+    Without it the next free numbers are committed each time.
     """
     from ..epochs.committing import Schedule
     from ..epochs.committing import commit as committing
@@ -73,6 +87,7 @@ def commit(
     rotation = _rotation(
         context, (netuid, network, genesis, competition), chain, (wallet, wallet_path), beacon, rehearsal_key
     )
+    rotation.check_key()
     moment = rotation.chain.moment()
     last = rotation.shelf.last()
     start = mix_round if mix_round is not None else parts.next_round(last, every, moment.time, rotation.world.network)
@@ -95,6 +110,7 @@ def commit(
 def current(
     context: typer.Context,
     every: Annotated[bool, typer.Option("--all", help="All epochs, past and ahead.")] = False,
+    lost_key: LostKey = False,
     netuid: options.Netuid = None,
     network: options.Network = None,
     genesis: options.Genesis = None,
@@ -114,7 +130,7 @@ def current(
     rotation = _rotation(
         context, (netuid, network, genesis, competition), chain, (wallet, wallet_path), beacon, rehearsal_key
     )
-    happened = rotation.advance()
+    happened = parts.advance(rotation, check_key=_keyed(context) and not lost_key)
     epochs = rotation.shelf.epochs()
     shown = epochs if every else parts.running(epochs)
     return parts.report(rotation, [epoch.number for epoch in shown], happened, out=out, as_json=json)
@@ -123,7 +139,8 @@ def current(
 @app.command("reveal")
 def reveal(
     context: typer.Context,
-    epoch: Annotated[int, typer.Argument(metavar="EPOCH", help="Number of the epoch.")],
+    epoch: Annotated[int, typer.Argument(metavar="EPOCH", help="Number of the epoch.", min=0, max=parts.LARGEST)],
+    lost_key: LostKey = False,
     netuid: options.Netuid = None,
     network: options.Network = None,
     genesis: options.Genesis = None,
@@ -143,7 +160,7 @@ def reveal(
     rotation = _rotation(
         context, (netuid, network, genesis, competition), chain, (wallet, wallet_path), beacon, rehearsal_key
     )
-    happened = rotation.advance()
+    happened = parts.advance(rotation, check_key=_keyed(context) and not lost_key)
     found = rotation.shelf.epoch(epoch)
     if found.state is not State.REVEALED:
         notes = [h.note for h in happened if h.epoch in (epoch, None) and h.note]
@@ -169,7 +186,10 @@ def verify(
     ] = None,
     chain: Annotated[
         str | None,
-        typer.Option(metavar="NETWORK|FILE", help="Ask a node, or a recording of one, for the anchor's block."),
+        typer.Option(
+            metavar="CHAIN",
+            help="Ask for the anchor's block: network, ws:// endpoint, a recording, or a rehearsal's chain file.",
+        ),
     ] = None,
     at: Annotated[
         str | None, typer.Option(metavar="TIME", help="Judge lateness as of this time (2026-11-30T12:00:00Z); now.")
@@ -186,12 +206,12 @@ def verify(
     Exits 1 when a fault of the operator is proven, 3 when the file does not hold together, and 4 when it leaves open
     what only the chain or the log can tell: an anchor and what a file leaves out are signed by nobody.
     """
-    from ..epochs import verifying
+    from ..epochs import confirming, verifying
     from ..epochs.opening import beacon_of, network_of
 
     network = network_of(rehearsal_key)
     source = None if not beacon else beacon_of(beacon, network=network)
-    asked = None if chain is None else verifying.reader_of(chain)
+    asked = None if chain is None else confirming.reader_of(chain)
     checked = verifying.check(
         verifying.read(file),
         trust=trust,
@@ -207,9 +227,16 @@ def verify(
     else:
         for line in verifying.lines(checked, items=items):
             print(printable(line))
+    if asked is not None and confirming.is_rehearsal(asked):
+        say("note: that chain is a rehearsal's file, it proves nothing to anybody else")
     if checked.pinned is False:
         say(f"note: checked with the key the file names itself; pin it with --trust '{checked.key}'")
     return verifying.exit_code(checked.report)
+
+
+def _keyed(context: typer.Context) -> bool:
+    """Whether a sealing key is set at all: without one, epochs can still be looked at and anchored."""
+    return bool(Home(context.obj).settings.seed_key.get_secret_value())
 
 
 def _rotation(

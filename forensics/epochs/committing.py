@@ -1,7 +1,8 @@
 """Committing epochs ahead: secrets drawn, sealed and locked; commitments signed; all in one transaction.
 
-A number that is committed stays committed: asking again for the same epochs changes nothing, asking for other ones
-under the same numbers is refused. So a crash, a retry or a second operator cannot exchange a secret.
+A number that is committed stays committed: asking again for the same epochs by number changes nothing, asking for other
+ones under the same numbers is refused. So a crash, a retry or a second operator cannot exchange a secret; of two that
+ask at once the later one is treated as if it had asked after the other.
 """
 
 from __future__ import annotations
@@ -9,13 +10,17 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
+from sqlalchemy.exc import IntegrityError
+from sqlalchemy.orm import Session
+
+from attest.canonical import MAX_SAFE_INTEGER
 from attest.seeds import batch, derive, seal
 from attest.seeds.batch import MAX_BATCH
 from attest.seeds.derive import Context
 from attest.seeds.plan import Plan
 from attest.seeds.verify import ANCHOR_MARGIN
 
-from ..errors import UsageError
+from ..errors import StoreUnavailable, UsageError
 from ..store.engine import writing
 from ..store.epochs import EpochRow
 from . import statements
@@ -27,6 +32,13 @@ from .shelf import Shelf, say
 
 LEAD: Final = 10 * ANCHOR_MARGIN
 """Seconds that the first R_mix must lie ahead when epochs are committed: time to log and anchor them."""
+HORIZON: Final = 10 * 365 * 86_400
+"""Seconds ahead within which the last R_open must lie. No beacon has promised to live longer, and a slip of the
+keyboard would lock numbers away for good."""
+
+
+class _Taken(Exception):
+    """Somebody else has just committed one of the numbers."""
 
 
 @dataclass(frozen=True)
@@ -68,7 +80,7 @@ def commit(
     count: int,
     first: int | None = None,
 ) -> list[Epoch]:
-    """Commit ``count`` epochs, from ``first`` or from the next free number on.
+    """Commit ``count`` epochs, from ``first`` on.
 
     Args:
         shelf: Where they are kept.
@@ -78,7 +90,8 @@ def commit(
         generator: ``sha256:`` digest of the task generators.
         schedule: Their rounds.
         count: How many.
-        first: Number of the first; needed to repeat a call safely.
+        first: Number of the first. When None it is that of the epoch with the schedule's first R_mix, so that a call
+            can be repeated, and else the next free one.
 
     Returns:
         The epochs, committed now or before by the same call.
@@ -87,9 +100,13 @@ def commit(
         UsageError: Rounds that are out, too close, or out of order; a wrong count.
         EpochConflict: A number is committed already with other parameters.
     """
-    _check(schedule, count)
+    _check(schedule, count, moment, world)
     last = shelf.last()
-    begin = first if first is not None else (0 if last is None else last.number + 1)
+    begin = first if first is not None else _next(shelf, schedule.mix)
+    if begin + count - 1 > MAX_SAFE_INTEGER:
+        raise UsageError(
+            "no such number of an epoch", where="--first", got=begin, expected=f"at most {MAX_SAFE_INTEGER}"
+        )
     wanted = [
         context(shelf.contest, begin + i, plan, generator, mix_round=mix, open_round=opened)
         for i in range(count)
@@ -100,15 +117,32 @@ def commit(
         return _repeated(wanted, known)
     _check_order(wanted, last, moment, world)
     drafts = [_draft(bound, world) for bound in wanted]
-    _store(shelf, world, plan, drafts)
+    try:
+        _store(shelf, world, plan, drafts)
+    except _Taken:
+        return _repeated(wanted, {epoch.number: epoch for epoch in shelf.epochs()})
     return [shelf.epoch(bound.epoch) for bound in wanted]
 
 
-def _check(schedule: Schedule, count: int) -> None:
+def _next(shelf: Shelf, mix_round: int) -> int:
+    epochs = shelf.epochs()
+    same = next((epoch.number for epoch in epochs if epoch.mix_round == mix_round), None)
+    return same if same is not None else (epochs[-1].number + 1 if epochs else 0)
+
+
+def _check(schedule: Schedule, count: int, moment: Moment, world: World) -> None:
     if not 1 <= count <= MAX_BATCH:
         raise UsageError("wrong number of epochs", where="--count", got=count, expected=f"1 to {MAX_BATCH}")
     if schedule.every < 1 or schedule.window < 1:
         raise UsageError("rounds must be ahead of each other", where="schedule", expected="at least 1")
+    last, furthest = schedule.rounds(count - 1)[1], world.network.round_at(moment.time + HORIZON)
+    if last > furthest:
+        raise UsageError(
+            "the last epoch would be opened too far ahead",
+            where="--mix-round, --every, --window, --count",
+            got=f"round {last}",
+            expected=f"at most round {furthest}, ten years ahead",
+        )
 
 
 def _check_order(wanted: list[Context], last: Epoch | None, moment: Moment, world: World) -> None:
@@ -132,6 +166,8 @@ def _check_order(wanted: list[Context], last: Epoch | None, moment: Moment, worl
 
 def _repeated(wanted: list[Context], known: dict[int, Epoch]) -> list[Epoch]:
     found = [known[bound.epoch] for bound in wanted if bound.epoch in known]
+    if not found:
+        raise StoreUnavailable("the database would not take the epochs, nothing was changed", remedy="Try again.")
     if len(found) == len(wanted) and all(e.context == bound for e, bound in zip(found, wanted, strict=True)):
         return found
     raise EpochConflict(
@@ -149,6 +185,18 @@ def _draft(bound: Context, world: World) -> _Draft:
         sealed=seal.seal(secret, bound, key=world.seal_key(), nonce=world.entropy(seal.NONCE_SIZE)),
         timelock=world.timelock.encrypt(secret, bound.open_round),
     )
+
+
+def _flush(session: Session) -> None:
+    """Write what was added.
+
+    Raises:
+        _Taken: A unique number is there already; the whole transaction is given up.
+    """
+    try:
+        session.flush()
+    except IntegrityError:
+        raise _Taken from None
 
 
 def _store(shelf: Shelf, world: World, plan: Plan, drafts: list[_Draft]) -> None:
@@ -177,7 +225,7 @@ def _store(shelf: Shelf, world: World, plan: Plan, drafts: list[_Draft]) -> None
                 committed_at=now,
             )
             session.add(row)
-            session.flush()
+            _flush(session)
             said = statements.commitment(
                 spoken, draft.context, committed=draft.commitment, timelock=draft.timelock, place=place
             )

@@ -3,6 +3,8 @@
     {"genesis": "0x...", "netuid": 120, "hotkey": "5F...", "block": 100, "time": 1692803300,
      "validators": ["5G..."], "anchors": []}
 
+``hotkey`` is the account that anchors, ``time`` POSIX seconds of ``block``, ``validators`` who may fetch.
+
 Anchoring writes into the file, one block further. It proves nothing to anybody else.
 """
 
@@ -12,7 +14,9 @@ import json
 import os
 import secrets
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated, Final
 
@@ -23,6 +27,7 @@ from attest.log.anchor import Anchor
 from attest.predicates.fields import AddressText, Block, Count, Genesis, Hex32, Netuid
 from attest.record import Address, ListOf, Nested, Record
 
+from ..chain.recorded import SCHEMA, BlockEntry, CommitmentEntry, Recorded, Recording
 from ..errors import BadInput
 from .errors import ChainSilent
 from .machine import Moment
@@ -81,9 +86,7 @@ class FileChain:
         held = self._read()
         new = Held(held.block + 1, held.time + BLOCK_SECONDS, digest.hex())
         after = replace(held, anchors=(*held.anchors, new), block=new.block, time=new.time)
-        temporary = self._path.with_name(f".{self._path.name}-{secrets.token_hex(6)}")
-        temporary.write_text(json.dumps(after.write(), indent=1) + "\n")
-        os.replace(temporary, self._path)
+        self._write(json.dumps(after.write(), indent=1) + "\n")
         return _anchor(after, new)
 
     def anchors(self, digest: bytes) -> Sequence[Anchor]:
@@ -95,14 +98,70 @@ class FileChain:
         """Genesis hash in the file."""
         return self._read().genesis
 
+    def _write(self, text: str) -> None:
+        temporary = self._path.with_name(f".{self._path.name}-{secrets.token_hex(6)}")
+        try:
+            with temporary.open("x") as file:
+                file.write(text)
+                file.flush()
+                os.fsync(file.fileno())
+            os.replace(temporary, self._path)
+        except OSError as error:
+            with suppress(OSError):
+                temporary.unlink()
+            raise ChainSilent("cannot write the chain file", where=str(self._path), got=error.strerror or "") from None
+
     def _read(self) -> Contents:
         try:
-            raw = self._path.read_bytes()
-            return Contents.read(canonical.read(raw, where=str(self._path), max_bytes=MAX_BYTES), where="chain file")
+            with self._path.open("rb") as file:
+                return _contents(file.read(MAX_BYTES + 1), self._path)
         except OSError as error:
             raise ChainSilent("cannot read the chain file", where=str(self._path), got=error.strerror or "") from None
-        except AttestError as error:
-            raise BadInput("not a chain file", where=str(self._path), got=str(error)) from None
+
+
+class Rehearsed(Recorded):
+    """What a rehearsal's chain answers to who only reads."""
+
+
+def is_rehearsal(data: bytes) -> bool:
+    """Whether a file is meant to be a rehearsal's chain: recordings name their schema."""
+    return b'"schema"' not in data
+
+
+def recorded(data: bytes, path: Path) -> Rehearsed:
+    """A rehearsal's chain as something that can be asked; its blocks have no hashes.
+
+    Raises:
+        BadInput: It is no chain file.
+    """
+    held = _contents(data, path)
+    blocks = {anchor.block: anchor.time for anchor in held.anchors}
+    return Rehearsed(
+        Recording(
+            schema=SCHEMA,
+            genesis=held.genesis,
+            finalized=held.block,
+            blocks=tuple(BlockEntry(n, "00" * 32, _instant(time)) for n, time in blocks.items()),
+            commitments=tuple(
+                CommitmentEntry(a.block, held.netuid, held.hotkey, a.block, 0, "", (a.digest,), None)
+                for a in {anchor.block: anchor for anchor in held.anchors}.values()
+            ),
+        )
+    )
+
+
+def _instant(time: int) -> str:
+    try:
+        return datetime.fromtimestamp(time, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    except (ValueError, OverflowError, OSError):
+        raise BadInput("not a time", where="chain file", got=time) from None
+
+
+def _contents(data: bytes, path: Path) -> Contents:
+    try:
+        return Contents.read(canonical.read(data, where=str(path), max_bytes=MAX_BYTES), where="chain file")
+    except AttestError as error:
+        raise BadInput("not a chain file", where=str(path), got=str(error)) from None
 
 
 def _anchor(held: Contents, anchor: Held) -> Anchor:

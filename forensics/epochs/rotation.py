@@ -7,6 +7,7 @@ too late changes nothing. A beacon or chain that gives no answer, or lies, leave
 from __future__ import annotations
 
 import json
+from contextlib import suppress
 from dataclasses import dataclass
 
 from attest.canonical import write
@@ -37,6 +38,8 @@ class Happened:
     epoch: int | None
     state: State | None
     note: str = ""
+    failed: bool = False
+    """The epoch's secret cannot be used: a matter for the operator, not for patience."""
 
 
 @dataclass(frozen=True)
@@ -62,6 +65,27 @@ class Rotation:
         self.shelf, self.world, self.chain = shelf, world, chain
         self._stamps: dict[bytes, Stamp] = {}
 
+    def check_key(self) -> None:
+        """Refuse a sealing key that opens no secret that is still needed, before anything is done with it.
+
+        Raises:
+            SealInvalid: There are sealed secrets, and this key opens none of them.
+            UsageError: There are, and no key is set.
+        """
+        needed = [epoch for epoch in self.shelf.living() if epoch.open_signature is None]
+        for epoch in needed:
+            with suppress(SealInvalid):
+                seal.unseal(epoch.sealed, epoch.context, key=self.world.seal_key())
+                return
+        if needed:
+            raise SealInvalid(
+                "this key opens none of the sealed secrets; nothing was changed",
+                where="setting seed_key",
+                got=f"{len(needed)} epochs sealed with another key",
+                remedy="Give the key they were sealed with in FORENSICS_SEED_KEY. If it is lost, --lost-key goes on: "
+                "epochs that are open by then are revealed from the timelock, others become void.",
+            )
+
     def advance(self) -> list[Happened]:
         """Do everything that can be done now.
 
@@ -85,7 +109,7 @@ class Rotation:
         try:
             return self._move(epoch, moment)
         except (SeedError, CommitmentMismatch) as error:
-            return [Happened(epoch.number, epoch.state, str(error))]
+            return [Happened(epoch.number, epoch.state, str(error), failed=True)]
 
     def _move(self, epoch: Epoch, moment: Moment) -> list[Happened]:
         """Every change of one epoch that is due."""

@@ -6,26 +6,24 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
-from attest.errors import AttestError, MalformedInput
-from attest.keys import ss58
-from attest.log.anchor import Anchor
+from attest.errors import AttestError
 from attest.log.note import NoteKey, open_checkpoint
 from attest.seeds.beacon import Beacon, Network
 from attest.seeds.derive import Context
-from attest.seeds.epoch_file import MAX_BYTES, EpochFile, Stamp
+from attest.seeds.epoch_file import MAX_BYTES, EpochFile
 from attest.seeds.errors import BeaconUnavailable
 from attest.seeds.monitor import Watch
 from attest.seeds.plan import Item, every, traced_to
 from attest.seeds.report import Link, Outcome, Report
-from attest.seeds.verify import Confirm, verify
+from attest.seeds.verify import verify
 
 from ..chain.interface import ChainReader
-from ..errors import AnchorInvalid, Exit, Unavailable, UsageError
+from ..errors import Exit, Unavailable, UsageError
 from ..verifying.audits import Fetch, audit
+from .confirming import confirmer
 
-CODE: Final = "anchor_invalid"
 ReadLog = Callable[[NoteKey], Watch]
 """Reads the whole log of a key."""
 
@@ -91,7 +89,7 @@ def check(
         LogTampered: The leaves served are not those that were signed.
     """
     key = epoch.log_key if trust is None else _key(trust)
-    confirm = None if chain is None else _confirmer(chain)
+    confirm = None if chain is None else confirmer(chain)
     watch = None if log is None else log(key)
 
     def look(epoch: EpochFile) -> Report:
@@ -207,54 +205,6 @@ def lines(checked: CheckedEpoch, *, items: bool) -> list[str]:
             owner = "" if place is None else f"  only {report.roster[place]}"
             found.append(f"{item.environment} {item.index} {item.id} {item.key.hex()}{owner}")
     return found
-
-
-def reader_of(name: str) -> ChainReader:
-    """A recording of a chain, or a node of a network.
-
-    Raises:
-        BadInput: The file is no recording.
-        UsageError: No such network.
-    """
-    from ..chain.recorded import MAX_BYTES as LARGEST
-    from ..chain.recorded import Recorded
-
-    path = Path(name).expanduser()
-    if path.is_file():
-        with path.open("rb") as file:
-            return Recorded.parse(file.read(LARGEST + 1))
-    from ..chain.subtensor import Subtensor
-
-    return Subtensor(name)
-
-
-def _confirmer(chain: ChainReader) -> Confirm:
-    """Asks the chain whether a stamp is where and when it says."""
-    from ..chain.anchors import confirm
-
-    def ask(stamp: Stamp) -> None:
-        where = f"anchor at block {stamp.block}"
-        anchor = Anchor(
-            block=stamp.block,
-            extrinsic=stamp.extrinsic,
-            genesis=bytes.fromhex(stamp.genesis[2:]),
-            netuid=stamp.netuid,
-            hotkey=ss58.account_id(stamp.hotkey),
-            digest=bytes.fromhex(stamp.digest),
-            block_hash=bytes.fromhex(stamp.block_hash),
-        )
-        try:
-            confirm(anchor, chain)
-        except AnchorInvalid as error:
-            raise MalformedInput(error.what, where=where, got=error.got, expected=error.expected, code=CODE) from None
-        block = chain.block(stamp.block)
-        if block is None or int(block.time.timestamp()) != stamp.block_time:
-            got = None if block is None else int(block.time.timestamp())
-            raise MalformedInput(
-                "the block has another time", where=where, got=got, expected=stamp.block_time, code=CODE
-            )
-
-    return ask
 
 
 def _completed(epoch: EpochFile, context: Context, source: Beacon) -> EpochFile:

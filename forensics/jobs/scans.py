@@ -8,6 +8,7 @@ from sqlalchemy import Engine
 from sqlalchemy.exc import IntegrityError
 
 from ..place import Clock, now
+from ..store.blobs import digest_of
 from ..store.engine import reading, writing
 from ..store.entries import ScanRow
 
@@ -39,20 +40,20 @@ class Scans:
     def find(self, files: str, algorithm: str) -> Scanned | None:
         """The fingerprint of these files, when it was made."""
         with reading(self._engine) as session:
-            row = session.get(ScanRow, (files, algorithm))
+            row = session.get(ScanRow, (files, _named(algorithm)))
             return None if row is None else Scanned(row.content_root, row.blob)
 
     def add(self, files: str, algorithm: str, made: Scanned) -> None:
         """Remember a fingerprint; a second time changes nothing."""
         with writing(self._engine) as session:
-            if session.get(ScanRow, (files, algorithm)) is not None:
+            if session.get(ScanRow, (files, _named(algorithm))) is not None:
                 return
             try:
                 with session.begin_nested():
                     session.add(
                         ScanRow(
                             files=files,
-                            algorithm=algorithm,
+                            algorithm=_named(algorithm),
                             content_root=made.content_root,
                             blob=made.blob,
                             scanned_at=self._clock(),
@@ -60,3 +61,8 @@ class Scans:
                     )
             except IntegrityError:  # PostgreSQL: another worker was as fast
                 return
+
+
+def _named(algorithm: str) -> str:
+    """A key of fixed length: the algorithm's name spells out every parameter."""
+    return digest_of(algorithm.encode())

@@ -64,12 +64,12 @@ class EntryRow(Base):
 
 
 class ScanRow(Base):
-    """Files that were fingerprinted, whoever submitted them: the same bytes give the same fingerprint."""
+    """Files that were fingerprinted, whoever submitted them, by digests of the files and of the algorithm's name."""
 
     __tablename__ = "scan"
 
     files: Mapped[str] = mapped_column(DIGEST, primary_key=True)
-    algorithm: Mapped[str] = mapped_column(String(160), primary_key=True)
+    algorithm: Mapped[str] = mapped_column(DIGEST, primary_key=True)
     content_root: Mapped[str] = mapped_column(DIGEST)
     blob: Mapped[str] = mapped_column(DIGEST)
     scanned_at: Mapped[datetime] = mapped_column(Utc)

@@ -1,7 +1,8 @@
 """The commands of a page, run as printed.
 
-In a ``console`` block, lines that start with ``$ `` are typed; the others must appear in what is printed, in order,
-where ``...`` stands for anything. A block whose fence says ``console not-run`` is left out.
+In a ``console`` block, lines that start with ``$ `` are typed, and so are those after them that start with ``> ``, as a
+shell shows where a command goes on; the others must appear in what is printed, in order, where ``...`` stands for
+anything. A block whose fence says ``console not-run`` is left out.
 """
 
 from __future__ import annotations
@@ -32,6 +33,8 @@ def steps(page: Path) -> list[Step]:
         for line in block.splitlines():
             if line.startswith("$ "):
                 found.append(Step(line[2:], []))
+            elif line.startswith("> "):
+                found[-1].command += "\n" + line[2:]
             elif line.strip():
                 found[-1].expected.append(line.strip())
     return found
@@ -39,7 +42,8 @@ def steps(page: Path) -> list[Step]:
 
 def run_page(page: Path, desk: Path, environment: Mapping[str, str], *, seconds: float) -> None:
     """Every command of a page prints what the page says."""
-    script = "".join(f"{step.command}\nrc=$?; printf '{MARK}'; (exit $rc)\n" for step in steps(page))
+    script = "trap 'kill $(jobs -p) 2>/dev/null' EXIT\n"  # what a page starts does not outlive it
+    script += "".join(f"{step.command}\nrc=$?; printf '{MARK}'; (exit $rc)\n" for step in steps(page))
     done = subprocess.run(
         ["bash", "-c", script], cwd=desk, env=environment, capture_output=True, text=True, timeout=seconds, check=False
     )

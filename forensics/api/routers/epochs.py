@@ -16,6 +16,7 @@ from fastapi import APIRouter, Depends, Path, Query
 from starlette.responses import Response
 
 from attest import canonical
+from attest.seeds.errors import SealInvalid
 from detectors.errors import MalformedFacts
 from detectors.overfit.results import Results, Row, from_rows
 
@@ -178,7 +179,7 @@ def _known() -> Iterator[None]:
         yield
     except EpochUnknown as error:
         raise Problem(404, "epoch_unknown", error.what) from None
-    except UsageError:
+    except (UsageError, SealInvalid):
         raise Problem(503, "seeds_unavailable", "the service's sealing key is not at hand") from None
     except NotInRoster as error:
         raise Problem(403, "not_in_roster", error.what) from None

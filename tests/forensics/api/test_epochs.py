@@ -88,11 +88,12 @@ def test_where_an_epoch_stands_and_its_file_are_public(door):
     assert b"secret" not in file
 
 
-def test_a_service_without_its_sealing_key_says_so_and_nothing_else(door, monkeypatch):
+@pytest.mark.parametrize("key", ["", "08" * 32])
+def test_a_service_without_its_sealing_key_says_so_and_nothing_else(door, key):
     services, *_ = door
     at(door, 0)
     at(door, 1212)
-    locked = dataclasses.replace(services, seal_key=seal_key(load(home="/nonexistent")))
+    locked = dataclasses.replace(services, seal_key=seal_key(load(home="/nonexistent", seed_key=key)))
     with TestClient(create_app(locked), raise_server_exceptions=False) as client:
         answer = ask((locked, client, *door[2:]), ADA)
     assert (answer.status_code, answer.json()["code"]) == (503, "seeds_unavailable")

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import dataclasses
+import secrets
 from hashlib import sha256
 
 import pytest
@@ -9,6 +10,8 @@ from sqlalchemy import text
 from attest.predicates.seeds import Step
 from attest.seeds import seal
 from attest.seeds.beacon import QUICKNET
+from attest.seeds.errors import SealInvalid
+from attest.seeds.plan import Environment, Plan
 from attest.seeds.verify import ANCHOR_MARGIN, verify
 from forensics.epochs.access import Access
 from forensics.epochs.committing import Schedule, commit
@@ -20,7 +23,7 @@ from forensics.epochs.shelf import Shelf
 from forensics.epochs.statements import COMMITMENT, REVEAL
 from forensics.errors import UsageError
 
-from .simulated import CONTEST, GENERATOR, MINER, PLAN, SEAL_KEY, START, VALIDATORS, round_in, world_of
+from .simulated import CONTEST, GENERATOR, MINER, PLAN, SEAL_KEY, START, VALIDATORS, round_in, service, world_of
 
 MIX_IN, EVERY, WINDOW = 1200, 100, 50
 SCHEDULE = Schedule(round_in(MIX_IN), EVERY, WINDOW)
@@ -225,7 +228,7 @@ def test_a_commitment_is_never_replaced(rotation, chain):
 
 def test_numbers_and_rounds_go_up(rotation, chain):
     committed(rotation, 2)
-    for changes in ({"first": 5}, {}, {"schedule": Schedule(SCHEDULE.mix + EVERY, 1, 1)}):
+    for changes in ({"first": 5}, {"first": 2}, {"schedule": Schedule(SCHEDULE.mix + EVERY, 1, 1)}):
         with pytest.raises(EpochConflict):
             committed(rotation, **changes)
     later = Schedule(SCHEDULE.mix + 2 * EVERY, EVERY, WINDOW)
@@ -246,6 +249,56 @@ def test_numbers_and_rounds_go_up(rotation, chain):
 def test_schedules_that_cannot_be_kept_are_refused(rotation, chain, changes):
     with pytest.raises(UsageError):
         committed(rotation, **changes)
+
+
+def test_the_same_first_round_is_the_same_call(rotation, chain):
+    epochs = committed(rotation, 3)
+    assert committed(rotation, 3) == epochs
+    with pytest.raises(EpochConflict):
+        committed(rotation, 3, plan=Plan.of(Environment("sat", 7, 2)))
+    assert rotation.shelf.epochs() == epochs
+
+
+def overtaken(rotation, chain, changes):
+    """A world in which somebody else commits while the first secret is drawn here."""
+    others = []
+
+    def entropy(size):
+        if not others:
+            others.append(None)
+            url = rotation.shelf.engine.url.render_as_string(hide_password=False)
+            other = service(url, chain)
+            others[0] = committed(other, 2, **changes)
+            other.shelf.engine.dispose()
+        return secrets.token_bytes(size)
+
+    slow = Rotation(rotation.shelf, world_of(chain, entropy=entropy), chain)
+    return slow, others
+
+
+def test_of_two_who_commit_the_same_at_once_the_later_gets_what_the_first_made(rotation, chain):
+    slow, others = overtaken(rotation, chain, {})
+    assert committed(slow, 2) == others[0] == rotation.shelf.epochs()
+
+
+def test_of_two_who_commit_different_things_at_once_the_later_is_refused(rotation, chain):
+    slow, others = overtaken(rotation, chain, {"schedule": Schedule(SCHEDULE.mix + 1, EVERY, WINDOW)})
+    with pytest.raises(EpochConflict, match="never replaced"):
+        committed(slow, 2)
+    assert rotation.shelf.epochs() == others[0]
+
+
+def test_a_key_that_opens_nothing_is_refused_before_anything_is_done(rotation, chain):
+    committed(rotation, 2)
+    wrong = Rotation(rotation.shelf, world_of(chain, seal_key=lambda: bytes(32)), chain)
+    before = rotation.shelf.epochs()
+    with pytest.raises(SealInvalid, match="opens none"):
+        wrong.check_key()
+    assert rotation.shelf.epochs() == before
+    rotation.check_key()
+    for time in (START, MIX_AT + 12, OPEN_AT + 12, MIX_AT + 3 * EVERY + 12, OPEN_AT + 3 * EVERY + 12):
+        at(rotation, chain, time)
+    wrong.check_key()  # no secret is needed any more
 
 
 def test_every_epoch_has_its_own_secret_sealed_and_nothing_in_clear(rotation, chain):

@@ -1,11 +1,8 @@
 from __future__ import annotations
 
-from datetime import timedelta
-
 import pytest
 
 from forensics.entries.claimed import State
-from forensics.jobs.retries import DELAYS
 from tests.forensics import models
 from tests.forensics.jobs.workshop import GENESIS, NETUID, Workshop, workshop
 

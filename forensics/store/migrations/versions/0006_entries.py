@@ -46,7 +46,7 @@ def upgrade() -> None:
     op.create_table(
         "scan",
         sa.Column("files", sa.String(80), primary_key=True),
-        sa.Column("algorithm", sa.String(160), primary_key=True),
+        sa.Column("algorithm", sa.String(80), primary_key=True),
         sa.Column("content_root", sa.String(80), nullable=False),
         sa.Column("blob", sa.String(80), nullable=False),
         sa.Column("scanned_at", sa.DateTime(timezone=True), nullable=False),
