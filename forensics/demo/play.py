@@ -31,7 +31,7 @@ from forensics.errors import Unavailable
 
 WAVE_SECONDS = 600.0
 """The longest a wave may take before the demo gives up."""
-LOOK_SECONDS = 0.5
+LOOK_SECONDS = 1.0
 CHAIN_SECONDS = 0.5
 NOT_YET = frozenset({"pending", "no_commitment", "not_judged"})
 """Reasons of a verdict that is none yet."""
