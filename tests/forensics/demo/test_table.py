@@ -44,9 +44,9 @@ def test_the_sum_counts_copies_and_accusations_apart():
     assert "median 1.0 s, longest 4.0 s. 12 s in all." in said
 
 
-def printed(*rows, steps=()) -> str:
+def printed(*rows, steps=(), width: int = 160) -> str:
     out = io.StringIO()
-    table.show(list(rows), list(steps), seconds=2.0, console=Console(file=out, width=160))
+    table.show(list(rows), list(steps), seconds=2.0, console=Console(file=out, width=width))
     return out.getvalue()
 
 
@@ -61,6 +61,13 @@ def test_a_row_names_status_reason_whose_work_and_evidence():
     for said in ("penalised", "copy.perturbed", "e" * 10, COPY.hotkey[:7], "0.50 ada + 0.50 bob", "not_found"):
         assert said in text
     assert BOB.name not in printed(CAUGHT)
+
+
+def test_a_narrow_terminal_keeps_status_reason_and_mark_whole():
+    text = printed(CAUGHT, ACCUSED, width=80)
+    for said in ("penalised", "copy.perturbed", "true", "ACCUSED"):
+        assert said in text
+    assert "e" * 10 not in text
 
 
 def test_commands_are_not_broken_across_lines():
