@@ -13,8 +13,8 @@ import sys
 import threading
 from collections.abc import Callable, Mapping
 
-SHORTEST, LONGEST = 1.0, 60.0  # seconds between a death and the next start
-STEADY = 60.0  # seconds alive after which the next death is taken for the first
+SHORTEST, LONGEST = 0.5, 30.0  # seconds between a death and the next start
+STEADY = 15.0  # seconds alive after which the next death is taken for the first
 GRACE = 20.0
 
 
