@@ -38,7 +38,7 @@ class Fleet:
         workers: How many are started here; 0 on SQLite.
         port: Where the server listens.
         started: How many processes were started.
-        started_at: When the last one was.
+        started_at: When the last one was started or killed.
     """
 
     home: Path
@@ -77,6 +77,7 @@ class Fleet:
 
     def kill(self, pid: int) -> None:
         """End one at once and without warning."""
+        self.started_at = now()
         try:
             os.kill(pid, signal.SIGKILL)
         except ProcessLookupError:
