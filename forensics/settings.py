@@ -67,6 +67,7 @@ class Settings(BaseSettings):
             verdicts are not counted.
         hotkey_rate: Signed requests a second of one hotkey, likewise.
         trusted_proxies: Addresses or networks, separated by commas, whose ``X-Forwarded-For`` is believed.
+        hooks_loopback: Whether webhooks may go to this machine, and without TLS: for demos and tests.
         log_level: ``debug``, ``info``, ``warning`` or ``error``.
         seed_key: Seals the hidden seeds at rest, 64 hex digits. Secret; keep it apart from the database.
     """
@@ -108,6 +109,7 @@ class Settings(BaseSettings):
     reviewers: str = Field(default="", max_length=100_000)
     address_rate: float = Field(default=50.0, ge=0, le=1e6)
     hotkey_rate: float = Field(default=5.0, ge=0, le=1e6)
+    hooks_loopback: bool = False
     log_level: str = Field(default="info", pattern=r"^(debug|info|warning|error)$")
     trusted_proxies: str = Field(default="", max_length=10_000)
 

@@ -12,7 +12,7 @@ from . import docs, openapi, problems
 from .limits import MAX_BODY, BodyLimit, Door
 from .logs import Access
 from .metrics import Measured
-from .routers import attestations, epochs, evidence, identify, log, models, service, submissions, verdicts
+from .routers import attestations, epochs, evidence, hooks, identify, log, models, service, submissions, verdicts
 from .services import Services
 
 ROUTERS = (
@@ -21,6 +21,7 @@ ROUTERS = (
     submissions.router,
     identify.router,
     evidence.router,
+    hooks.router,
     attestations.router,
     models.router,
     log.router,

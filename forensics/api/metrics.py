@@ -25,6 +25,7 @@ from ..errors import ForensicsError
 from ..store.chain import SyncRow
 from ..store.engine import reading
 from ..store.entries import EntryRow
+from ..store.hooks import MessageRow
 from ..store.verdicts import SnapshotRow
 from .logs import Access
 
@@ -36,6 +37,7 @@ METHODS: Final = frozenset({"GET", "HEAD", "POST", "PUT", "DELETE", "PATCH", "OP
 SECONDS: Final = (0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
 UNROUTED: Final = "none"
 SNAPSHOT, VERDICT = "/v1/netuids/{netuid}/verdicts", "/v1/netuids/{netuid}/verdicts/{hotkey}"
+_WAITING: Final = select(func.count()).select_from(MessageRow).where(MessageRow.due_at.is_not(None))
 
 
 class Counts:
@@ -104,7 +106,11 @@ class Standing(Collector):
                 .where(SnapshotRow.genesis == genesis, SnapshotRow.leaf.is_not(None))
                 .group_by(SnapshotRow.netuid)
             ).all()
+            waiting = session.execute(_WAITING).scalar() or 0
         yield from (states, lag, head)
+        hooks = GaugeMetricFamily("forensics_hooks_waiting", "Messages to webhooks that were not received yet.")
+        hooks.add_metric([], waiting)
+        yield hooks
         yield from _snapshots(newest)
         size = GaugeMetricFamily("forensics_log_size", "Entries in the transparency log.")
         size.add_metric([], self._services.log.size())

@@ -17,6 +17,7 @@ from fingerprint.errors import FingerprintError
 
 from ..epochs.errors import EpochUnknown, NotInRoster
 from ..errors import BadInput, Exit, ForensicsError, NotKnown, StoreCorrupt, Unavailable, UsageError, code_of
+from ..hooks.subscriptions import HookUnknown, TooManyHooks
 from ..text import printable
 
 MEDIA_TYPE: Final = "application/problem+json"
@@ -43,6 +44,8 @@ _STATUS: Final[tuple[tuple[type[Exception], int], ...]] = (
     (logging.LogForked, 503),
     (logging.LogTampered, 503),
     (logging.ProofInvalid, 404),
+    (HookUnknown, 404),
+    (TooManyHooks, 409),
     (EpochUnknown, 404),
     (NotInRoster, 403),
     (AttestError, 422),

@@ -1,11 +1,12 @@
-"""The cast: who commits what at which block, and what is true about it.
+"""The cast: who commits what in which order, and what is true about it.
 
-``MINERS`` says in commit order what everybody hands in. The truth beside each miner is used only to mark the answers
-afterwards.
+``WAVES`` says what everybody hands in, as the chain shows it from one look to the next: who is copied commits before
+who copies. The truth beside each miner is used only to mark the verdicts afterwards.
 """
 
 from __future__ import annotations
 
+import hashlib
 import shutil
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -14,48 +15,78 @@ from pathlib import Path
 import torch
 from safetensors.torch import load_file, save_file
 
+from attest.keys import ss58
 from fingerprint.compare.relation import Relation
 from forensics.demo import tricks
 from forensics.demo.decoder import Weights
 from forensics.demo.stage import BASE, Stage, save
 
 SHARDS = 3
-FIRST_BLOCK = 8_500_000
-BLOCKS_APART = 360
-"""A tempo: 72 minutes."""
+NO_COMMITMENT, NOT_FOUND = "no_commitment", "not_found"  # as the service says it
+Make = Callable[[Stage, Path], bool]
+"""Writes a checkpoint into a folder; returns False when it cannot be made (no package registry)."""
 
 
 @dataclass(frozen=True)
 class Miner:
-    """One commitment.
+    """Somebody registered on the subnet.
 
     Attributes:
-        name: Label in the table.
+        name: What the table calls them.
         did: What they did, in a few words.
-        relations: Relations that are true of it; the first is the expected one.
+        relations: Relations that are true of their model; the first is the expected one. None where no model is seen.
         of: Whose work it is made of; empty when nobody's.
-        make: Writes the checkpoint into a folder; returns False when it cannot be made (no registry).
-        transforms: Stems of transforms that must be named.
+        make: Makes the model; None where the hub has none.
+        unknown: The reason why no model can be judged; None where one can.
     """
 
     name: str
     did: str
     relations: tuple[Relation, ...]
     of: tuple[str, ...]
-    make: Callable[[Stage, Path], bool]
-    transforms: tuple[str, ...] = ()
+    make: Make | None
+    unknown: str | None = None
 
     @property
     def copy(self) -> bool:
-        """Whether it is of the copy class."""
-        return self.relations[0].copy
+        """Whether their model is of the copy class."""
+        return any(relation.copy for relation in self.relations[:1])
+
+    @property
+    def commits(self) -> bool:
+        """Whether they name a model on chain."""
+        return self.unknown != NO_COMMITMENT
+
+    @property
+    def hotkey(self) -> str:
+        """A well-formed address that belongs to nobody: its 32 bytes are a digest, not a public key anyone holds."""
+        return _address(f"forensics demo {self.name}")
+
+    @property
+    def coldkey(self) -> str:
+        """Owner of the hotkey; everybody here is a party of their own."""
+        return _address(f"forensics demo {self.name}, coldkey")
+
+    @property
+    def repo(self) -> str:
+        """Their repository, named as the Affine subnet wants it: it ends in the hotkey."""
+        return f"{self.name}/affine-{self.hotkey}"
+
+    @property
+    def revision(self) -> str:
+        """Its commit, 40 hex digits."""
+        return hashlib.sha256(f"forensics demo {self.name}, commit".encode()).hexdigest()[:40]
 
 
-def _hand_in(name: str) -> Callable[[Stage, Path], bool]:
+def _address(seed: str) -> str:
+    return ss58.encode(hashlib.sha256(seed.encode()).digest())
+
+
+def _hand_in(name: str) -> Make:
     return lambda stage, folder: save(stage.trained[name], folder, stage)
 
 
-def _change(name: str, change: Callable[[Weights], Weights], *, shards: int = 1) -> Callable[[Stage, Path], bool]:
+def _change(name: str, change: Callable[[Weights], Weights], *, shards: int = 1) -> Make:
     return lambda stage, folder: save(change(stage.trained[name]), folder, stage, shards=shards)
 
 
@@ -67,7 +98,7 @@ def _soup(stage: Stage, folder: Path) -> bool:
     return save(tricks.blended([(0.5, stage.trained["ada"]), (0.5, stage.trained["bob"])]), folder, stage)
 
 
-def _real(change: Callable[[Weights], Weights] | None) -> Callable[[Stage, Path], bool]:
+def _real(change: Callable[[Weights], Weights] | None) -> Make:
     """The real MiniLM, as it is or changed."""
 
     def make(stage: Stage, folder: Path) -> bool:
@@ -86,77 +117,81 @@ def _real(change: Callable[[Weights], Weights] | None) -> Callable[[Stage, Path]
     return make
 
 
-MINERS: tuple[Miner, ...] = (
-    Miner("ada", "fine-tuned the base", (Relation.DERIVED,), (BASE,), _hand_in("ada")),
-    Miner(
-        "bob", "fine-tuned the base on other text", (Relation.SIBLING, Relation.DERIVED), (BASE, "ada"), _hand_in("bob")
+WAVES: tuple[tuple[Miner, ...], ...] = (
+    (
+        Miner("ada", "fine-tuned the base", (Relation.DERIVED,), (BASE,), _hand_in("ada")),
+        Miner("kim", "trained from scratch, on the base's data", (Relation.INDEPENDENT,), (), _hand_in("kim")),
+        Miner("mia", "a sentence encoder (all-MiniLM-L6-v2)", (Relation.INDEPENDENT,), (), _real(None)),
     ),
-    Miner("cleo", "downloaded ada's model and improved it", (Relation.DERIVED,), ("ada",), _hand_in("cleo")),
-    Miner("dan", "reinforced ada's model, in bf16", (Relation.DERIVED,), ("ada",), _hand_in("dan")),
-    Miner(
-        "eve",
-        "uploaded ada's weights again, in 3 shards",
-        (Relation.IDENTICAL,),
-        ("ada",),
-        _change("ada", dict, shards=SHARDS),
+    (
+        Miner(
+            "bob",
+            "fine-tuned the base on other text",
+            (Relation.SIBLING, Relation.DERIVED),
+            (BASE, "ada"),
+            _hand_in("bob"),
+        ),
+        Miner("cleo", "downloaded ada's and improved it", (Relation.DERIVED,), ("ada",), _hand_in("cleo")),
+        Miner("dan", "reinforced ada's model, in bf16", (Relation.DERIVED,), ("ada",), _hand_in("dan")),
     ),
-    Miner(
-        "finn",
-        "renamed ada's tensors and cast them to f32",
-        (Relation.IDENTICAL,),
-        ("ada",),
-        _change("ada", lambda w: tricks.cast(tricks.renamed(w), torch.float32)),
-        ("renamed",),
+    (
+        Miner(
+            "eve",
+            "uploaded ada's again, in 3 shards",
+            (Relation.IDENTICAL,),
+            ("ada",),
+            _change("ada", dict, shards=SHARDS),
+        ),
+        Miner(
+            "finn",
+            "renamed ada's tensors, cast to f32",
+            (Relation.IDENTICAL,),
+            ("ada",),
+            _change("ada", lambda w: tricks.cast(tricks.renamed(w), torch.float32)),
+        ),
+        Miner(
+            "gail",
+            "ada's: units and heads permuted, stream rotated",
+            (Relation.EQUIVALENT,),
+            ("ada",),
+            _change("ada", lambda w: tricks.permuted(tricks.rotated(w, seed=1), seed=2)),
+        ),
+        Miner(
+            "hal",
+            "added 1% noise to ada's",
+            (Relation.PERTURBED,),
+            ("ada",),
+            _change("ada", lambda w: tricks.noisy(w, 0.01, seed=3)),
+        ),
     ),
-    Miner(
-        "gail",
-        "ada's: units and heads permuted, stream rotated",
-        (Relation.EQUIVALENT,),
-        ("ada",),
-        _change("ada", lambda w: tricks.permuted(tricks.rotated(w, seed=1), seed=2)),
-        ("permuted", "rotated"),
-    ),
-    Miner(
-        "hal",
-        "added 1% noise to ada's",
-        (Relation.PERTURBED,),
-        ("ada",),
-        _change("ada", lambda w: tricks.noisy(w, 0.01, seed=3)),
-        ("noise",),
-    ),
-    Miner(
-        "ivy",
-        "cleo's, through int8 and back",
-        (Relation.PERTURBED,),
-        ("cleo",),
-        _change("cleo", tricks.quantised),
-        ("quantised:int8",),
-    ),
-    Miner(
-        "jon",
-        "pulled ada's 10% back toward the base",
-        (Relation.PERTURBED,),
-        ("ada",),
-        _toward_base,
-        ("interpolated",),
-    ),
-    Miner("kim", "trained from scratch, on the base's data", (Relation.INDEPENDENT,), (), _hand_in("kim")),
-    Miner("lou", "averaged ada's and bob's", (Relation.MERGED,), ("ada", "bob"), _soup),
-    Miner("mia", "a sentence encoder (all-MiniLM-L6-v2)", (Relation.INDEPENDENT,), (), _real(None)),
-    Miner(
-        "ned",
-        "mia's: MLP units permuted, cast to bf16",
-        (Relation.EQUIVALENT,),
-        ("mia",),
-        _real(lambda w: tricks.cast(tricks.permuted_encoder(w, seed=4), torch.bfloat16)),
-        ("permuted:mlp",),
-    ),
-    Miner(
-        "oli",
-        "mia's, through int8 and back",
-        (Relation.PERTURBED,),
-        ("mia",),
-        _real(tricks.quantised),
-        ("quantised:int8",),
+    (
+        Miner(
+            "ivy",
+            "cleo's, through int8 and back",
+            (Relation.PERTURBED,),
+            ("cleo",),
+            _change("cleo", tricks.quantised),
+        ),
+        Miner("jon", "pulled ada's 10% back to the base", (Relation.PERTURBED,), ("ada",), _toward_base),
+        Miner("lou", "averaged ada's and bob's", (Relation.MERGED,), ("ada", "bob"), _soup),
+        Miner(
+            "ned",
+            "mia's: MLP units permuted, cast to bf16",
+            (Relation.EQUIVALENT,),
+            ("mia",),
+            _real(lambda w: tricks.cast(tricks.permuted_encoder(w, seed=4), torch.bfloat16)),
+        ),
+        Miner(
+            "oli",
+            "mia's, through int8 and back",
+            (Relation.PERTURBED,),
+            ("mia",),
+            _real(tricks.quantised),
+        ),
+        Miner("pat", "named a repository that is not there", (), (), None, unknown=NOT_FOUND),
     ),
 )
+"""Commitments, by the look at the chain that shows them."""
+SILENT = (Miner("quin", "registered, and committed to nothing", (), (), None, unknown=NO_COMMITMENT),)
+"""Registered without a commitment."""
+MINERS = tuple(miner for wave in WAVES for miner in wave)

@@ -23,7 +23,7 @@ from .policy import Policy
 
 MAX_BYTES: Final = 256 << 20
 MAX_TEXT: Final = 500
-MAX_SCORE: Final = 1e100
+MAX_SCORE: Final = 1e30
 MAX_COUNT: Final = 1 << 40
 SYSTEM_UID: Final = 1000
 """Uids above this are models of the subnet itself, without a commitment; their weight is burned."""

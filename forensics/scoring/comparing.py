@@ -92,14 +92,19 @@ class Pairwise:
             found |= test.better(later, earlier)
         return found
 
-    def possibly_better(self, later: Places, earlier: Places) -> Bools:
-        """``better``, or true without having looked closely: what is false here is false there. Much cheaper."""
+    def beat_all(self, later: Places, earlier: Places) -> Places:
+        """Those of ``later`` that are better in at least one environment than each of ``earlier``.
+
+        ``better`` for every pair would say the same; here whoever cannot be is left out before anybody looks closely.
+        """
         if self._means is None:
-            return self.better(later, earlier)
-        found = self._means.possibly_better(later, earlier)
+            return later[self.better(later, earlier).all(axis=1)]
+        by_items = np.zeros((len(later), len(earlier)), dtype=np.bool_)
         for test in self._items:
-            found |= test.better(later, earlier)
-        return found
+            by_items |= test.better(later, earlier)
+        possible = (self._means.possibly_better(later, earlier) | by_items).all(axis=1)
+        later, by_items = later[possible], by_items[possible]
+        return later[self._means.better(later, earlier, known=by_items).all(axis=1)]
 
     def worse(self, later: Places, earlier: Places) -> Bools:
         """(later, earlier): whether worse in at least one environment."""
@@ -211,16 +216,19 @@ class _MeanTests:
             at_best = self._mean - (self._z * _HALF)[:, None] * self._error
         self._low_at_best = _rounded(at_best, np.inf)
 
-    def better(self, later: Places, earlier: Places) -> Bools:
+    def better(self, later: Places, earlier: Places, *, known: Bools | None = None) -> Bools:
+        """Whether better anywhere; pairs that are ``known`` to be are not looked at."""
         z = self._z[later]
         with np.errstate(invalid="ignore"):
             low = self._mean[later] - z[:, None] * self._error[later] - self._effect
         high = self._high(earlier, float(z.max(initial=0.0)), np.inf)
         found = _any_at_least(_rounded(low, -np.inf), high)
-        possible = self.possibly_better(later, earlier) & ~found
-        return self._settle(found, possible, later, earlier, self._exactly_better)
+        if known is not None:
+            found |= known
+        return self._settle(found, later, earlier, self._exactly_better)
 
     def possibly_better(self, later: Places, earlier: Places) -> Bools:
+        """``better``, or true without having looked closely: what is false here is false there."""
         high = self._high(earlier, float(self._z[later].min(initial=np.inf)) * _HALF, -np.inf)
         return _any_at_least(self._low_at_best[later], high)
 
@@ -229,7 +237,7 @@ class _MeanTests:
         reach = np.where(absent, -np.inf, mean) + self._worse * self._down(later) + self._effect
         floor = self._mean[earlier] - self._worse * self._down(earlier)
         found = np.ascontiguousarray(_any_at_least(_rounded(floor, -np.inf), _rounded(reach, np.inf)).T)
-        return self._settle(found, ~found, later, earlier, self._exactly_worse)
+        return self._settle(found, later, earlier, self._exactly_worse)
 
     def _down(self, places: Places) -> Floats:
         error = self._error[places]
@@ -256,11 +264,14 @@ class _MeanTests:
             result = _result(bool(better), bool(worse))
         return _difference(environment, means, means[0] - means[1], margin, tolerance, 0, result)
 
-    def _settle(self, found: Bools, open_: Bools, later: Places, earlier: Places, exactly: _Exactly) -> Bools:
-        rows, columns = np.nonzero(open_)
-        for start in range(0, len(rows), _UNRESOLVED):
-            row, column = rows[start : start + _UNRESOLVED], columns[start : start + _UNRESOLVED]
-            found[row, column] = exactly(later[row], earlier[column]).any(axis=1)
+    def _settle(self, found: Bools, later: Places, earlier: Places, exactly: _Exactly) -> Bools:
+        """Decide the pairs that one comparison left open."""
+        open_ = np.flatnonzero(~found)
+        flat = found.reshape(-1)
+        for start in range(0, len(open_), _UNRESOLVED):
+            part = open_[start : start + _UNRESOLVED]
+            row, column = np.divmod(part, len(earlier))
+            flat[part] = exactly(later[row], earlier[column]).any(axis=1)
         return found
 
     def _exactly_better(self, later: Places, earlier: Places) -> Bools:

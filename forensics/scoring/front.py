@@ -103,8 +103,7 @@ def _unheld(pairs: Pairwise, newcomers: Places, entered: Places) -> Places:
     start, size = 0, FIRST
     while start < len(by_strength) and len(newcomers):
         met = by_strength[start : start + size]
-        newcomers = newcomers[pairs.possibly_better(newcomers, met).all(axis=1)]
-        newcomers = newcomers[pairs.better(newcomers, met).all(axis=1)]
+        newcomers = pairs.beat_all(newcomers, met)
         start, size = start + size, size * 4
     return newcomers
 

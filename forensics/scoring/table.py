@@ -26,8 +26,8 @@ COLUMNS: Final = ("hotkey", "revision", "block", "extrinsic", "environment", "it
 OPTIONAL: Final = ("uid",)
 MAX_NAME: Final = 200
 MAX_NUMBER: Final = (1 << 53) - 1
-MAX_SCORE: Final = 1e100
-"""Larger ones overflow when they are squared and added up."""
+MAX_SCORE: Final = 1e30
+"""Larger ones overflow where comparisons are made in float32 first."""
 _NATURAL: Final = re.compile(r"0|[1-9][0-9]{0,15}")
 _NUMBER: Final = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
 

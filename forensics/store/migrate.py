@@ -14,7 +14,7 @@ from sqlalchemy import Connection, Engine, inspect, text
 from ..errors import StoreUnavailable
 from .engine import translated
 
-HEAD = "0007"  # the newest revision in migrations/versions; a test holds this equal to Alembic's view
+HEAD = "0008"  # the newest revision in migrations/versions; a test holds this equal to Alembic's view
 ADVISORY_LOCK = 0x666F72656E736963  # "forensic": any constant that no other program uses
 _SCRIPTS = Path(__file__).parent / "migrations"
 

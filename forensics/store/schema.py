@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ..results import tables as results
-from . import attestation, chain, entries, epochs, tables, verdicts
+from . import attestation, chain, entries, epochs, hooks, tables, verdicts
 
 METADATA = tables.Base.metadata
-TABLES = (tables, attestation, epochs, results, chain, entries, verdicts)
+TABLES = (tables, attestation, epochs, results, chain, entries, verdicts, hooks)

@@ -38,7 +38,7 @@ def by_hand(x: np.ndarray, y: np.ndarray, z: float, worse: float, overlap: float
     return "worse" if d.mean() < 0 and -d.mean() >= worse * error else "same"
 
 
-@settings(deadline=None, max_examples=80)
+@settings(deadline=None, max_examples=40)
 @given(st.integers(0, 2**32 - 1), st.sampled_from([0.0, 0.2, 0.6]), st.sampled_from([1.0, 1e6]))
 def test_the_matrix_form_says_what_the_formula_says(seed, missing, scale):
     rng = np.random.default_rng(seed)
@@ -59,7 +59,7 @@ def test_the_matrix_form_says_what_the_formula_says(seed, missing, scale):
             assert fallen[later, earlier] == ("worse" in expected or "missing" in expected)
 
 
-@settings(deadline=None, max_examples=80)
+@settings(deadline=None, max_examples=40)
 @given(st.integers(0, 2**32 - 1))
 def test_shortcuts_over_means_change_nothing(seed):
     rng = np.random.default_rng(seed)
@@ -67,7 +67,8 @@ def test_shortcuts_over_means_change_nothing(seed):
     mean[rng.random(mean.shape) < 0.1] = np.nan
     pairs = pairwise_of(means(mean, rng.choice([0.0, 0.001, 0.05, 0.2, np.nan], size=mean.shape)))
     better, fallen = pairs.better(ALL, ALL), pairs.worse(ALL, ALL)
-    assert not (better & ~pairs.possibly_better(ALL, ALL)).any()
+    for met in (ALL[:1], ALL[2:4], ALL):
+        assert pairs.beat_all(ALL, met).tolist() == ALL[better[:, met].all(axis=1)].tolist()
     for later in range(6):
         for earlier in range(later):
             results = {d.result for d in pairs.details(later, earlier)}
