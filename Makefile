@@ -52,6 +52,7 @@ bench: $(STAMP) ## speed and memory, by stage
 	$(BIN)/python -m benchmarks.speed
 	$(BIN)/python -m benchmarks.search
 	$(BIN)/python -m benchmarks.attest
+	$(BIN)/python -m benchmarks.scoring
 
 load: $(STAMP) ## verdict reads under load, with wrk, as the number of known models grows
 	$(BIN)/python -m benchmarks.load

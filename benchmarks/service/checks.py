@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections import Counter
 from collections.abc import Sequence
 from itertools import pairwise
@@ -97,5 +98,6 @@ def unknown(snapshot: Snapshot) -> int:
 
 def client_of(settings: Settings, url: str) -> VerdictClient:
     """The client as a validator has it."""
+    logging.getLogger("forensics.client").setLevel(logging.CRITICAL)  # it is loud about every server that was killed
     key = Keys.of(settings).service_public(origin=settings.origin)
     return VerdictClient(url, key, netuid=NETUID, network=settings.network, genesis=GENESIS)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import random
 import time
 from collections import Counter
@@ -14,7 +15,7 @@ from .fleet import Fleet, fleet, opened
 
 SEED = 20261130
 LONGEST = 6.0  # seconds from one kill to the next
-WITHIN = 0.8  # of the kills, by when every submission was made
+WITHIN, BATCHES = 0.8, 25  # by when, of the kills, every submission was made, in how many batches
 END_SECONDS = 3600.0
 
 
@@ -33,19 +34,17 @@ def kill_and_check(
         seed: Draws moments and victims.
     """
     rng, killed = random.Random(seed), Counter[str]()
-    plan, chain = field.make(hub, count), folder / "chain.json"
-    folder.mkdir(parents=True, exist_ok=True)
-    field.record(chain, plan, 0, seats=count)
+    plan = field.make(hub, count)
+    chain = field.Chain(folder / "chain.json", plan, seats=count)
     began = time.monotonic()
-    with fleet(folder / "home", hub=hub, chain=chain, database=database, workers=workers) as running:
+    with fleet(folder / "home", hub=hub, chain=folder / "chain.json", database=database, workers=workers) as running:
         with opened(running.settings) as engine:
             for number in range(1, kills + 1):
-                shown = min(count, int(count * number / max(1.0, WITHIN * kills)) + 1)
-                field.record(chain, plan, shown, seats=count)
+                chain.show(min(count, count * math.ceil(BATCHES * number / (WITHIN * kills)) // BATCHES))
                 time.sleep(rng.uniform(0, LONGEST))
                 killed[_kill_one(running, rng)] += 1
                 running.fill()
-            field.record(chain, plan, count, seats=count)
+            chain.show(count)
             _until_finished(running, engine, count)
         seconds = time.monotonic() - began
         started = running.started

@@ -30,15 +30,14 @@ def one_by_one(
         database: URL of an empty PostgreSQL database; SQLite when empty.
         workers: Worker processes; on SQLite the server has its own.
     """
-    plan, chain = field.make(hub, of), folder / "chain.json"
-    folder.mkdir(parents=True, exist_ok=True)
-    field.record(chain, plan, 0, seats=of)
+    plan = field.make(hub, of)
+    chain = field.Chain(folder / "chain.json", plan, seats=of)
     waits, alone = [], []
-    with fleet(folder / "home", hub=hub, chain=chain, database=database, workers=workers) as running:
+    with fleet(folder / "home", hub=hub, chain=folder / "chain.json", database=database, workers=workers) as running:
         reader = checks.client_of(running.settings, running.url)
         for number in range(count + 1):
             began = time.monotonic()
-            field.record(chain, plan, number + 1, seats=of)
+            chain.show(number + 1)
             while True:
                 snapshot = reader.read().snapshot
                 if snapshot is not None and snapshot.by_hotkey[plan[number].hotkey].status != "unknown":
@@ -68,15 +67,14 @@ def burst(folder: Path, *, hub: Path, count: int, database: str = "", workers: i
         database: URL of an empty PostgreSQL database; SQLite when empty.
         workers: Worker processes; on SQLite the server has its own.
     """
-    plan, chain = field.make(hub, count), folder / "chain.json"
-    folder.mkdir(parents=True, exist_ok=True)
-    field.record(chain, plan, 0, seats=count)
-    with fleet(folder / "home", hub=hub, chain=chain, database=database, workers=workers) as running:
+    plan = field.make(hub, count)
+    chain = field.Chain(folder / "chain.json", plan, seats=count)
+    with fleet(folder / "home", hub=hub, chain=folder / "chain.json", database=database, workers=workers) as running:
         reader = checks.client_of(running.settings, running.url)
         while reader.read().snapshot is None:
             time.sleep(POLL)
         began = time.monotonic()
-        field.record(chain, plan, count, seats=count)
+        chain.show(count)
         while (snapshot := reader.read().snapshot) is None or checks.unknown(snapshot):
             assert time.monotonic() < began + BURST_SECONDS, "not everything was judged in time"
             time.sleep(0.5)
