@@ -97,5 +97,5 @@ def _replayed(show: Show, one: Judged, folder: Path) -> Step:
 def _done(show: Show, title: str, arguments: list[str], expected: int) -> Step:
     """Do it and say what came of it."""
     done = service.ask(show.running.home, *arguments)
-    lines = (done.stdout.strip() or done.stderr.strip()).splitlines()[:FIRST]
+    lines = [line for line in (done.stdout.strip() or done.stderr.strip()).splitlines() if line.strip()][:FIRST]
     return Step(title, shlex.join(["forensics", *arguments]), tuple(lines), done.returncode == expected)
