@@ -23,6 +23,7 @@ from .. import errors
 from ..errors import Exit, ForensicsError, Unavailable, UsageError
 from . import (
     attest,
+    backup,
     chain,
     compare,
     demo,
@@ -96,6 +97,8 @@ app.command("score")(score.score)
 app.command("serve")(serve.serve)
 app.command("worker")(worker.worker)
 app.command("migrate")(migrate.migrate)
+app.command("backup")(backup.backup)
+app.command("restore")(backup.restore)
 app.command("demo")(demo.demo)
 
 
