@@ -38,6 +38,7 @@ from . import (
     seed_tasks,
     seeds,
     serve,
+    verdicts,
     verify,
     worker,
 )
@@ -93,6 +94,7 @@ app.add_typer(chain.app, name="chain")
 app.add_typer(seeds.app, name="seeds")
 seeds.app.command("tasks")(seed_tasks.tasks)
 app.command("score")(score.score)
+app.command("verdicts")(verdicts.verdicts)
 app.command("serve")(serve.serve)
 app.command("worker")(worker.worker)
 app.command("migrate")(migrate.migrate)
