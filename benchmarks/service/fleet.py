@@ -11,7 +11,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
+from datetime import datetime
 from pathlib import Path
 
 from sqlalchemy import Engine
@@ -46,7 +46,7 @@ class Fleet:
     workers: int
     port: int
     started: int = 0
-    started_at: datetime = datetime.min.replace(tzinfo=UTC)
+    started_at: datetime = field(default_factory=now)
     _server: subprocess.Popen[bytes] | None = None
     _workers: list[subprocess.Popen[bytes]] = field(default_factory=list)
 
