@@ -69,6 +69,7 @@ class Settings(BaseSettings):
         trusted_proxies: Addresses or networks, separated by commas, whose ``X-Forwarded-For`` is believed.
         hooks_loopback: Whether webhooks may go to this machine, and without TLS: for demos and tests.
         log_level: ``debug``, ``info``, ``warning`` or ``error``.
+        backup_password: Seals the private keys in a backup; at least 12 characters. Secret.
         seed_key: Seals the hidden seeds at rest, 64 hex digits. Secret; keep it apart from the database.
     """
 
@@ -89,7 +90,7 @@ class Settings(BaseSettings):
     hub_keep_free: int = Field(default=2 << 30, ge=0)
     hub_pool_bytes: int = Field(default=50 << 30, ge=0)
     chain: str = Field(default="", max_length=500)
-    chain_seconds: float = Field(default=12.0, gt=0, le=3600)
+    chain_seconds: float = Field(default=3.0, gt=0, le=3600)
     wallet: str = Field(default="", pattern=r"^([^/]{1,100}/[^/]{1,100})?$")
     wallet_path: Path | None = None
     beacons: str = Field(default="", max_length=2000)
@@ -104,6 +105,7 @@ class Settings(BaseSettings):
     origin: str = Field(default="", pattern=r"^[!-*,-~]{0,200}$")
     key_password: SecretStr = SecretStr("")
     seed_key: SecretStr = SecretStr("")
+    backup_password: SecretStr = SecretStr("")
     admins: str = Field(default="", max_length=100_000)
     operators: str = Field(default="", max_length=100_000)
     reviewers: str = Field(default="", max_length=100_000)

@@ -46,7 +46,14 @@ def hotkey_of(uid: int) -> str:
 
 
 def publish(
-    engine: Engine, signer: Signer, *, uids: int, sequence: int = 1, place: Place = PLACE, clock: Clock = now
+    engine: Engine,
+    signer: Signer,
+    *,
+    uids: int,
+    sequence: int = 1,
+    leaf: int | None = 0,
+    place: Place = PLACE,
+    clock: Clock = now,
 ) -> bytes:
     """Sign a snapshot of ``uids`` verdicts, a fifth of them copies, and store it; returns its bytes."""
     issued = clock()
@@ -75,7 +82,7 @@ def publish(
         "digest": digest_of(payload),
         "content": digest_of(payload),
         "envelope": envelope,
-        "leaf": 0,
+        "leaf": leaf,
         "issued_at": issued,
         "expires_at": issued + timedelta(hours=1),
     }

@@ -8,10 +8,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from sqlalchemy import Engine, select
+from sqlalchemy import Engine
 
-from ..store.chain import CommitRow
-from ..store.engine import reading
+from ..chain.grammar import Named, Rules, parse
+from ..chain.observed import Commit, Kind
+from ..chain.subnet import Subnet
+from ..errors import CommitMalformed
 
 
 @dataclass(frozen=True)
@@ -33,20 +35,24 @@ class Commitments:
     Args:
         engine: The database.
         genesis: The chain.
+        rules: What commitments look like.
     """
 
-    def __init__(self, engine: Engine, genesis: str) -> None:
-        self._engine, self._genesis = engine, genesis
+    def __init__(self, engine: Engine, genesis: str, rules: Rules) -> None:
+        self._engine, self._genesis, self._rules = engine, genesis, rules
 
     def find(self, netuid: int, hotkey: str, *, repo: str, revision: str) -> Position | None:
         """The hotkey's earliest commitment that names this commit of this repository; None when none was seen."""
-        query = (
-            select(CommitRow)
-            .where(CommitRow.genesis == self._genesis, CommitRow.netuid == netuid, CommitRow.hotkey == hotkey)
-            .order_by(CommitRow.block, CommitRow.extrinsic)
-        )
-        with reading(self._engine) as session:
-            for row in session.scalars(query):
-                if repo.encode() in row.data and revision.encode() in row.data:
-                    return Position(row.block, row.extrinsic)
+        for commit in Subnet(self._engine, self._genesis, netuid).commits([hotkey]):
+            if self._says(commit) == (repo, revision):
+                return Position(commit.block, commit.extrinsic)
         return None
+
+    def _says(self, commit: Commit) -> tuple[str, str] | None:
+        if commit.kind is Kind.SEALED:
+            return None
+        try:
+            said = parse(commit.data, self._rules)
+        except CommitMalformed:
+            return None
+        return (said.repo, said.revision) if isinstance(said, Named) else None

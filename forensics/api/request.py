@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import Final, TypeVar
 from urllib.parse import quote
 
 from pydantic import BaseModel, ValidationError
@@ -16,6 +16,8 @@ from .idempotency import HEADER
 from .problems import Problem
 from .services import Services
 
+MAX_FORM: Final = 64 << 10
+"""Bytes of a JSON body that is filled in by hand, so to speak; statements are larger, and read elsewhere."""
 Model = TypeVar("Model", bound=BaseModel)
 
 
@@ -72,7 +74,7 @@ def parsed(body: bytes, kind: type[Model]) -> Model:
         MalformedInput: Not strict JSON, or no object.
         Problem: 422, with the field.
     """
-    found = canonical.read_object(body, where="body")
+    found = canonical.read_object(body, where="body", max_bytes=MAX_FORM)
     try:
         return kind.model_validate(found)
     except ValidationError as error:

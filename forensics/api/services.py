@@ -19,6 +19,7 @@ from attest.seeds.seal import SealKey
 from .. import logs
 from ..attestations.relations import KnownRelations
 from ..attestations.service import Attestations
+from ..chain.grammar import Rules
 from ..entries.entries import Entries
 from ..epochs.opening import seal_key
 from ..hooks.sealing import Sealer
@@ -28,6 +29,7 @@ from ..known.index import Index
 from ..known.registry import Registry
 from ..log_store import DatabaseLog
 from ..place import now, settings_genesis
+from ..snapshots.shelf import Shelf
 from ..store.blobs import Blobs
 from .asking import Asking
 from .commitments import Commitments
@@ -37,7 +39,6 @@ from .nonces import DatabaseNonces
 from .rates import Buckets, Rate
 from .roles import Roles
 from .verdicts.newest import Newest
-from .verdicts.shelf import DatabaseShelf
 
 if TYPE_CHECKING:
     from ..settings import Settings
@@ -136,9 +137,9 @@ class Services:
             answers=Answers(engine, clock=clock),
             clock=clock,
             seal_key=seal_key(settings),
-            snapshots=Newest(DatabaseShelf(engine, genesis), only=settings.netuid, failed=_note),
+            snapshots=Newest(Shelf(engine, genesis), only=settings.netuid, failed=_note),
             entries=Entries(engine, clock=clock),
-            commitments=Commitments(engine, genesis),
+            commitments=Commitments(engine, genesis, Rules.of(settings.commit_rules)),
             roles=Roles.of(settings, engine, genesis),
             addresses=Buckets(Rate(settings.address_rate, BURST_SECONDS * settings.address_rate)),
             counts=Counts(),

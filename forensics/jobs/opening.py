@@ -14,6 +14,7 @@ from ..attestations.relations import KnownRelations
 from ..attestations.service import Attestations
 from ..chain.grammar import Rules
 from ..entries.entries import Entries
+from ..hooks import tasks as hooks
 from ..hub import open_hub
 from ..keys import Keys
 from ..known.index import Index
@@ -212,4 +213,6 @@ def _tasks(service: Service, upkeep: Upkeep, wake: threading.Event) -> list[Task
     press = Task("publish", 2.0, service.press.run, wake=service.press.wake, rest=1.0)
     ingest = service.ingest()
     reading = [] if ingest is None else follow(upkeep, ingest, wake)
-    return [*reading, *tasks_of(upkeep), press]
+    signer = Keys.of(service.settings).service()
+    telling = hooks.tasks_of(service.settings, service.engine, signer, genesis=service.genesis, clock=service.clock)
+    return [*reading, *tasks_of(upkeep), *telling, press]

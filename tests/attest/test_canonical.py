@@ -75,6 +75,13 @@ def test_hostile_text_costs_one_pass(data: bytes) -> None:
     assert time.process_time() - began < 3
 
 
+def test_the_number_of_values_is_bounded_before_parsing() -> None:
+    most = b"[" + b"1," * canonical.MAX_VALUES + b"1]"
+    assert len(canonical.read(most)) == canonical.MAX_VALUES + 1  # type: ignore[arg-type]
+    with pytest.raises(InputTooLarge, match="too many values"):
+        canonical.read(most[:-1] + b",x")
+
+
 def test_size_is_bounded_before_anything_is_read() -> None:
     with pytest.raises(InputTooLarge):
         canonical.read(b" " * 11, max_bytes=10)

@@ -18,7 +18,7 @@ from attest import envelope as dsse
 from attest.errors import AttestError
 
 from ...errors import StoreCorrupt
-from .shelf import Stored
+from ...snapshots.shelf import Stored
 
 Headers = list[tuple[bytes, bytes]]
 JSON: Final = b"application/json"

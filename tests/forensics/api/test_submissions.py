@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from hashlib import sha256
 
 import pytest
 from bittensor import http_auth
@@ -10,6 +11,7 @@ from sqlalchemy import insert
 
 from attest.keys import ss58
 from forensics.api.roles import Role
+from forensics.chain.observed import Kind
 from forensics.entries.claimed import Claimed
 from forensics.store.chain import CommitRow
 from forensics.store.engine import writing
@@ -39,11 +41,12 @@ def hand_in(services, door):
     return hand_in
 
 
-def committed(services, who=ADA, *, block=50, repo="ada/model", revision=REVISION):
+def committed(services, who=ADA, *, block=50, repo="ada/model", revision=REVISION, kind=Kind.PLAIN):
     data = json.dumps({"model": repo, "revision": revision}).encode()
     row = {"genesis": GENESIS, "netuid": NETUID, "hotkey": hotkey(who).address, "block": block, "extrinsic": 3}
+    row |= {"kind": kind, "data": data, "digest": sha256(data).hexdigest(), "exact": True, "seen_at": NOON}
     with writing(services.engine) as session:
-        session.execute(insert(CommitRow), [row | {"data": data, "seen_at": NOON}])
+        session.execute(insert(CommitRow), [row])
 
 
 def test_a_miner_hurries_its_own_commitment_and_the_chain_says_where_it_stands(services, door, hand_in):
@@ -71,6 +74,11 @@ def test_what_another_hotkey_committed_is_not_mine(services, hand_in):
     assert hand_in(ADA).json()["code"] == "commitment_unknown"
     refused = hand_in(BOB)
     assert (refused.status_code, refused.json()["code"]) == (403, "role_missing")
+
+
+def test_what_is_still_sealed_names_nothing(services, hand_in):
+    committed(services, kind=Kind.SEALED)
+    assert hand_in(ADA).json()["code"] == "commitment_unknown"
 
 
 def test_an_operator_hands_in_for_others_and_says_the_block(services, hand_in):

@@ -12,8 +12,8 @@ from attest.keys.ed25519 import Ed25519Signer
 from benchmarks.load import world
 from forensics.api.verdicts import newest as module
 from forensics.api.verdicts.newest import CHECK_SECONDS, FRESH_SECONDS, MAX_HELD, Newest
-from forensics.api.verdicts.shelf import DatabaseShelf
 from forensics.errors import StoreUnavailable
+from forensics.snapshots.shelf import Shelf
 from tests.forensics.attesting import GENESIS, NETUID, PLACE
 
 SIGNER = Ed25519Signer(b"\1" * 32)
@@ -50,7 +50,7 @@ class Counted:
 
 @pytest.fixture
 def shelf(engine):
-    return Counted(DatabaseShelf(engine, GENESIS))
+    return Counted(Shelf(engine, GENESIS))
 
 
 @pytest.fixture
@@ -68,8 +68,8 @@ def newest(shelf, seconds):
     found.close()
 
 
-def publish(engine, sequence):
-    world.publish(engine, SIGNER, uids=3, sequence=sequence, place=PLACE)
+def publish(engine, sequence, **how):
+    world.publish(engine, SIGNER, uids=3, sequence=sequence, place=PLACE, **how)
 
 
 def get(newest, netuid=NETUID):
@@ -181,19 +181,9 @@ def test_one_subnet_served_means_no_other_is_looked_up(engine, shelf, seconds):
     only.close()
 
 
-def unlock(engine):
-    """Let the test change what the database refuses to change."""
-    sqlite = engine.dialect.name == "sqlite"
-    with engine.begin() as connection:
-        connection.execute(text(f"DROP TRIGGER {'snapshot_no_update' if sqlite else 'snapshot_leaf_once ON snapshot'}"))
-
-
 def test_what_is_not_in_the_log_yet_is_not_served(engine, newest, seconds):
     publish(engine, 1)
-    publish(engine, 2)
-    unlock(engine)
-    with engine.begin() as connection:
-        connection.execute(text("UPDATE snapshot SET leaf = NULL WHERE sequence = 2"))
+    publish(engine, 2, leaf=None)
     assert get(newest).stored.sequence == 1
     with engine.begin() as connection:
         connection.execute(text("UPDATE snapshot SET leaf = 7 WHERE sequence = 2"))
@@ -204,10 +194,10 @@ def test_what_is_not_in_the_log_yet_is_not_served(engine, newest, seconds):
 def test_bytes_that_are_no_snapshot_are_not_served(engine, newest, seconds):
     publish(engine, 1)
     held = get(newest)
-    publish(engine, 2)
-    unlock(engine)
     with engine.begin() as connection:
-        connection.execute(text("UPDATE snapshot SET envelope = :junk WHERE sequence = 2"), {"junk": b"{}"})
+        same = "genesis, netuid, 2, block, digest, content, :junk, 9, issued_at, expires_at"
+        copied = f"INSERT INTO snapshot SELECT 99, {same} FROM snapshot WHERE sequence = 1"  # noqa: S608 - our own
+        connection.execute(text(copied), {"junk": b"{}"})
     seconds.now += 100
     assert get(newest) is held
     assert type(newest.failures[0]).__name__ == "StoreCorrupt"
