@@ -23,6 +23,7 @@ from .. import errors
 from ..errors import Exit, ForensicsError, Unavailable, UsageError
 from . import (
     attest,
+    backup,
     chain,
     compare,
     demo,
@@ -38,6 +39,7 @@ from . import (
     seed_tasks,
     seeds,
     serve,
+    verdicts,
     verify,
     worker,
 )
@@ -93,9 +95,12 @@ app.add_typer(chain.app, name="chain")
 app.add_typer(seeds.app, name="seeds")
 seeds.app.command("tasks")(seed_tasks.tasks)
 app.command("score")(score.score)
+app.command("verdicts")(verdicts.verdicts)
 app.command("serve")(serve.serve)
 app.command("worker")(worker.worker)
 app.command("migrate")(migrate.migrate)
+app.command("backup")(backup.backup)
+app.command("restore")(backup.restore)
 app.command("demo")(demo.demo)
 
 
