@@ -1,4 +1,4 @@
-"""A worker on DBOS that starts its first step and never ends it: ``python -m ... DATABASE NAME NOTE``; killed by a test."""
+"""A worker on DBOS whose second step never ends: ``python -m ... DATABASE NAME NOTE``; killed by a test."""
 
 from __future__ import annotations
 
