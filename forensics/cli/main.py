@@ -39,6 +39,7 @@ from . import (
     seed_tasks,
     seeds,
     serve,
+    verdicts,
     verify,
     worker,
 )
@@ -95,6 +96,7 @@ app.add_typer(seeds.app, name="seeds")
 seeds.app.command("tasks")(seed_tasks.tasks)
 app.command("score")(score.score)
 app.command("serve")(serve.serve)
+app.command("verdicts")(verdicts.verdicts)
 app.command("worker")(worker.worker)
 app.command("migrate")(migrate.migrate)
 app.command("backup")(backup.backup)
