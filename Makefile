@@ -25,8 +25,8 @@ $(STAMP): requirements.lock pyproject.toml
 	@$(BIN)/pip install --quiet --no-deps --no-build-isolation -e .
 	@touch $@
 
-demo: $(STAMP) ## a subnet of a dozen miners: who copied whom, and who did not
-	$(BIN)/forensics demo --once
+demo: $(STAMP) ## a subnet of sixteen miners through the real service, until interrupted (ONCE=1: then end)
+	$(BIN)/forensics demo $(if $(ONCE),--once)
 
 # two workers on two cores
 test nightly: export OMP_NUM_THREADS ?= 1
@@ -53,6 +53,7 @@ bench: $(STAMP) ## speed and memory, by stage
 	$(BIN)/python -m benchmarks.speed
 	$(BIN)/python -m benchmarks.search
 	$(BIN)/python -m benchmarks.attest
+	$(BIN)/python -m benchmarks.scoring
 
 load: $(STAMP) ## verdict reads under load, with wrk, as the number of known models grows
 	$(BIN)/python -m benchmarks.load

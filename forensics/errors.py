@@ -138,8 +138,9 @@ def exit_code(error: Exception) -> Exit:
 
 
 def code_of(error: Exception) -> str:
-    """Its stable name: ``StoreCorrupt`` is ``store_corrupt``, and what ``attest`` refuses brings a code along."""
-    return error.code if isinstance(error, AttestError) else _code(type(error).__name__)
+    """Its stable name: ``StoreCorrupt`` is ``store_corrupt``; ``attest`` and the hub bring codes along."""
+    code = getattr(error, "code", None)
+    return code if isinstance(code, str) else _code(type(error).__name__)
 
 
 def document(error: ForensicsError | FingerprintError | AttestError) -> dict[str, Any]:

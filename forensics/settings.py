@@ -90,7 +90,7 @@ class Settings(BaseSettings):
     hub_keep_free: int = Field(default=2 << 30, ge=0)
     hub_pool_bytes: int = Field(default=50 << 30, ge=0)
     chain: str = Field(default="", max_length=500)
-    chain_seconds: float = Field(default=12.0, gt=0, le=3600)
+    chain_seconds: float = Field(default=3.0, gt=0, le=3600)
     wallet: str = Field(default="", pattern=r"^([^/]{1,100}/[^/]{1,100})?$")
     wallet_path: Path | None = None
     beacons: str = Field(default="", max_length=2000)

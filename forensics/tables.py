@@ -59,9 +59,14 @@ class Table:
         Raises:
             BadInput: A row has another number of cells, a cell is too long, or the file is damaged.
         """
-        place = {name: index for index, name in enumerate(self.header)}
+        with _reading(self.path):
+            parquet = _is_parquet(self.path)
+        # Of a Parquet file only the columns that are asked for are read: whatever else it holds is not ours to judge.
+        header = [name for name in self.columns if name not in self.absent] if parquet else self.header
+        place = {name: index for index, name in enumerate(header)}
         wanted = [place.get(name) for name in self.columns]
-        for number, cells in _cells(self.path, len(self.header)):
+        rows = _parquet_rows(self.path, header) if parquet else _csv_rows(self.path)
+        for number, cells in _cells(self.path, rows, len(header)):
             yield Line(number, tuple("" if index is None else cells[index] for index in wanted))
 
 
@@ -103,15 +108,17 @@ def _header(path: Path) -> list[str]:
         size = path.stat().st_size
         if size > MAX_BYTES:
             raise BadInput("file is too large", where=str(path), got=size, expected=f"at most {MAX_BYTES} bytes")
+        if not path.is_file() and not path.is_dir():
+            raise BadInput("not a file", where=str(path), got="a device or a pipe", expected="CSV or Parquet")
         if _is_parquet(path):
             return [str(name) for name in _parquet(path).schema_arrow.names]
         with path.open(encoding="utf-8-sig", newline="") as file:
             return [name.strip() for name in next(csv.reader(file, strict=True), [])]
 
 
-def _cells(path: Path, width: int) -> Iterator[tuple[int, list[str]]]:
+def _cells(path: Path, rows: Iterator[tuple[int, list[str]]], width: int) -> Iterator[tuple[int, list[str]]]:
     with _reading(path):
-        for number, cells in _parquet_rows(path) if _is_parquet(path) else _csv_rows(path):
+        for number, cells in rows:
             where = f"{path}: line {number}"
             if len(cells) != width:
                 raise BadInput("wrong number of cells", where=where, got=len(cells), expected=width)
@@ -135,18 +142,68 @@ def _csv_rows(path: Path) -> Iterator[tuple[int, list[str]]]:
                 yield reader.line_num, [cell.strip() for cell in cells]
 
 
-def _parquet_rows(path: Path) -> Iterator[tuple[int, list[str]]]:
+def _parquet_rows(path: Path, header: Sequence[str]) -> Iterator[tuple[int, list[str]]]:
+    import pyarrow
+
     number = 1
-    for batch in _parquet(path).iter_batches(batch_size=BATCH):
-        columns = [column.to_pylist() for column in batch.columns]
-        for cells in zip(*columns, strict=True):
-            number += 1
-            yield number, [_text(cell) for cell in cells]
+    try:
+        # Dictionaries stay dictionaries, so that a long value that is repeated is seen before it is multiplied.
+        _check_plain(_parquet(path), path, header)
+        file = _parquet(path, header)
+        for batch in file.iter_batches(batch_size=BATCH, columns=list(header)):
+            columns = [_values(batch.column(batch.schema.get_field_index(name)), path, name) for name in header]
+            for cells in zip(*columns, strict=True):
+                number += 1
+                yield number, list(cells)
+    except (pyarrow.ArrowException, OSError) as error:
+        raise BadInput("the Parquet file is damaged", where=str(path), got=str(error).splitlines()[0][:200]) from None
 
 
-def _text(cell: Any) -> str:
+def _check_plain(file: Any, path: Path, header: Sequence[str]) -> None:
+    """Refuse columns of lists and structures, and more data than is read at once, before any of it is unpacked."""
+    import pyarrow
+
+    for name in header:
+        kind = file.schema_arrow.field(name).type
+        if pyarrow.types.is_nested(kind):
+            raise BadInput("not plain values", where=f"{path}: {name}", got=kind, expected="text or numbers")
+    groups = (file.metadata.row_group(index) for index in range(file.metadata.num_row_groups))
+    size = sum(g.column(c).total_uncompressed_size for g in groups for c in range(g.num_columns))
+    if size > MAX_BYTES:
+        raise BadInput("file is too large", where=str(path), got=size, expected=f"at most {MAX_BYTES} bytes unpacked")
+
+
+def _values(column: Any, path: Path, name: str) -> list[str]:
+    import pyarrow
+
+    where = f"{path}: {name}"
+    if isinstance(column, pyarrow.DictionaryArray):
+        known = [_text(value, where) for value in _short(column.dictionary, where).to_pylist()]
+        return ["" if index is None else known[index] for index in column.indices.to_pylist()]
+    return [_text(value, where) for value in _short(column, where).to_pylist()]
+
+
+def _short(column: Any, where: str) -> Any:
+    """The column, if no text in it is too long to be copied."""
+    import pyarrow.compute
+    from pyarrow import types
+
+    kind = column.type
+    if any(is_(kind) for is_ in (types.is_string, types.is_large_string, types.is_binary, types.is_large_binary)):
+        longest = pyarrow.compute.max(pyarrow.compute.binary_length(column)).as_py() or 0
+        if longest > 4 * MAX_CELL:
+            raise BadInput("a cell is too long", where=where, got=longest, expected=f"at most {MAX_CELL} characters")
+    return column
+
+
+def _text(cell: Any, where: str) -> str:
     if cell is None:
         return ""
+    if isinstance(cell, bytes):
+        try:
+            cell = cell.decode()
+        except UnicodeDecodeError:
+            raise BadInput("not UTF-8", where=where, got=cell[:20], expected="text or numbers") from None
     return cell.strip() if isinstance(cell, str) else str(cell)
 
 
@@ -155,13 +212,13 @@ def _is_parquet(path: Path) -> bool:
         return file.read(4) == _PARQUET
 
 
-def _parquet(path: Path) -> Any:
+def _parquet(path: Path, columns: Sequence[str] = ()) -> Any:
     # Imported here: it takes a tenth of a second, and most tables are CSV.
     import pyarrow
     import pyarrow.parquet
 
     try:
-        return pyarrow.parquet.ParquetFile(path, memory_map=False)
+        return pyarrow.parquet.ParquetFile(path, memory_map=False, read_dictionary=list(columns) or None)
     except (pyarrow.ArrowException, OSError) as error:
         raise BadInput("not a Parquet file", where=str(path), got=str(error).splitlines()[0][:200]) from None
 

@@ -101,7 +101,7 @@ def make(folder: Path, count: int) -> list[Planned]:
             hotkey=hotkey(number),
             repo=f"miner{number}/model",
             revision=hashlib.sha1(f"{number}".encode(), usedforsecurity=False).hexdigest(),
-            block=FIRST_BLOCK + number // 4,
+            block=FIRST_BLOCK + number,
             extrinsic=number % 4,
             did=did,
             of=None if change is None else hotkey(source),
@@ -112,31 +112,42 @@ def make(folder: Path, count: int) -> list[Planned]:
     return plan
 
 
-def record(path: Path, plan: Sequence[Planned], shown: int, *, seats: int) -> None:
-    """Write what the chain shows after the first ``shown`` commitments; the file is replaced at once.
+class Chain:
+    """What the chain shows, as a recording that grows; a chain never forgets a block that it once showed.
 
     Args:
-        path: The recording that the service follows.
-        plan: All commitments.
-        shown: How many were made; each is a moment of its own block and those before it.
+        path: The file that the service follows; replaced at once.
+        plan: All commitments, in the order of their blocks.
         seats: Uids that are registered.
     """
-    neurons = tuple(
-        NeuronEntry(uid, hotkey(uid), hotkey(10_000 + uid), FIRST_BLOCK - 100, False, None, hotkey(uid))
-        for uid in range(seats)
-    )
-    start = _moment(FIRST_BLOCK - 1, FIRST_BLOCK, neurons, ())
-    made = plan[:shown]
-    moments = [start]
-    if made:
-        moments.append(_moment(made[-1].block, FIRST_BLOCK, neurons, made))
-    recording = SubnetRecording(schema=SCHEMA, genesis=GENESIS, netuid=NETUID, moments=tuple(moments))
-    temporary = path.with_suffix(".part")
-    temporary.write_bytes(encode(recording))
-    temporary.replace(path)
+
+    def __init__(self, path: Path, plan: Sequence[Planned], *, seats: int) -> None:
+        self._path, self._plan, self._shown = path, plan, 0
+        self._neurons = tuple(
+            NeuronEntry(uid, hotkey(uid), hotkey(10_000 + uid), FIRST_BLOCK - 100, False, None, hotkey(uid))
+            for uid in range(seats)
+        )
+        self._moments = [_moment(FIRST_BLOCK - 1, FIRST_BLOCK, self._neurons, (), 0)]
+        path.parent.mkdir(parents=True, exist_ok=True)
+        self._write()
+
+    def show(self, count: int) -> None:
+        """Let the first ``count`` commitments have been made."""
+        if count > self._shown:
+            made = self._plan[:count]
+            first = self._moments[-1].number + 1
+            self._moments.append(_moment(made[-1].block, first, self._neurons, made, self._shown))
+            self._shown = count
+            self._write()
+
+    def _write(self) -> None:
+        recording = SubnetRecording(schema=SCHEMA, genesis=GENESIS, netuid=NETUID, moments=tuple(self._moments))
+        temporary = self._path.with_suffix(".part")
+        temporary.write_bytes(encode(recording))
+        temporary.replace(self._path)
 
 
-def _moment(block: int, first: int, neurons: tuple[NeuronEntry, ...], made: Sequence[Planned]) -> Moment:
+def _moment(block: int, first: int, neurons: tuple[NeuronEntry, ...], made: Sequence[Planned], before: int) -> Moment:
     commits = tuple(
         CommitEntry(
             p.hotkey,
@@ -151,7 +162,7 @@ def _moment(block: int, first: int, neurons: tuple[NeuronEntry, ...], made: Sequ
         )
         for p in made
     )
-    blocks = sorted({p.block for p in made})
+    blocks = sorted({p.block for p in made[before:]})
     happened = tuple(HappenedEntry(number, tuple(c for c in commits if c.block == number), (), ()) for number in blocks)
     return Moment(
         number=block,

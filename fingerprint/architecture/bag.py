@@ -146,7 +146,7 @@ def _mlp(pool: Pool, matrices: Mapping[str, TensorInfo], shape: Shape, layers: i
         if column >= 0:
             partners[column % len(downs)].append(name)
     found = [[group[place] for group in partners] for place in range(len(readers))] + [downs]
-    return _settled(pool, found) if len(readers) == 2 else found
+    return _settled(pool, found) if len(readers) == 2 and len(downs) <= SETTLED else found
 
 
 def _settled(pool: Pool, columns: list[list[str]]) -> list[list[str]]:
@@ -161,8 +161,9 @@ def _settled(pool: Pool, columns: list[list[str]]) -> list[list[str]]:
     return [one, other, downs]
 
 
-SETTLING = 2
-"""Rounds in which readers are given to layers anew."""
+SETTLING, SETTLED = 2, 16
+"""Rounds in which readers are given to layers anew, and layers up to which it is done: the tables are quadratic in
+their number, and models with more are trained so long that the first pass does."""
 
 
 def _gate_first(

@@ -102,9 +102,7 @@ def _vectors(
     return found | _nearest_vectors(candidate, reference, found) if guessed else found
 
 
-def _nearest_vectors(
-    candidate: Fingerprint, reference: Fingerprint, found: Mapping[Slot, Pair]
-) -> dict[Slot, Pair]:
+def _nearest_vectors(candidate: Fingerprint, reference: Fingerprint, found: Mapping[Slot, Pair]) -> dict[Slot, Pair]:
     """Vectors of the stream by values, where layers were guessed: gains of layers differ by more than any copy's do."""
     width = (reference.meta.dims.hidden,)
     wanted = [s for s in found if reference.slots[s].shape == width and s.role not in BIASES]
@@ -245,11 +243,15 @@ def grids(candidate: Fingerprint, reference: Fingerprint, pair: Pair) -> tuple[n
     return (c, r) if mean is None else (c - c.mean(mean, keepdims=True), r - r.mean(mean, keepdims=True))
 
 
-def shared_columns(candidate: Fingerprint, reference: Fingerprint, pair: Pair) -> np.ndarray:
-    """Where the columns that both grids have stand in the reference's tensor, int (n,)."""
-    m, n = _length(candidate.slots[pair.candidate], 1), _length(reference.slots[pair.reference], 1)
-    theirs = reference.grid_index[n]
-    return theirs if m == n else theirs[shared(candidate.grid_index[m], theirs)[1]]
+def shared_places(candidate: Fingerprint, reference: Fingerprint, pair: Pair) -> tuple[np.ndarray, np.ndarray]:
+    """Where the rows and columns that both grids have stand in the reference's tensor, int (m,) and (n,)."""
+    found = []
+    for axis in range(2):
+        ours = _length(candidate.slots[pair.candidate], axis)
+        theirs = _length(reference.slots[pair.reference], axis)
+        kept = reference.grid_index[theirs]
+        found.append(kept if ours == theirs else kept[shared(candidate.grid_index[ours], kept)[1]])
+    return found[0], found[1]
 
 
 def _mean_axis(reference: Fingerprint, pair: Pair) -> int | None:

@@ -144,12 +144,8 @@ class _Answer:
             return self.say(
                 Relation.PERTURBED, 1.0, 0.0, f"Exactly the reference with {', '.join(names)}.", transforms=names
             )
-        symmetric = [t for t in e.transforms if t in SYMMETRIES]
-        if symmetric:
-            return self.say(
-                Relation.EQUIVALENT, 1.0, 0.0,
-                f"Undoing {', '.join(symmetric)} gives the reference.",
-            )  # fmt: skip
+        if symmetric := self._symmetric():
+            return self.say(Relation.EQUIVALENT, 1.0, 0.0, f"Undoing {symmetric} gives the reference.")
         return self.say(Relation.IDENTICAL, 1.0, 0.0, "Every value is the reference's; names or layout differ.")
 
     def merged(self, mix: Mix) -> Comparison:
@@ -165,7 +161,7 @@ class _Answer:
         accusation = self.learned.accusation
         names = change_names(self.evidence)
         if self._only_cast():
-            return self.say(Relation.IDENTICAL, 1.0, 0.0, "Every value is the reference's, rounded.", transforms=names)
+            return self._rounded(names)
         if self.learned.matrices == 0:
             return self._vectors_only(names)
         if accusation <= ACCUSE and self._looks_drawn() and self._near():
@@ -179,6 +175,17 @@ class _Answer:
             Relation.INCONCLUSIVE, 0.5, 1.0,
             "The change is neither clearly drawn at random nor clearly learned.", transforms=names,
         )  # fmt: skip
+
+    def _rounded(self, names: Sequence[str]) -> Comparison:
+        """The same values through another dtype; where a symmetry had to be undone for it, not in the same places."""
+        if symmetric := self._symmetric():
+            why = f"Undoing {symmetric} gives the reference, rounded."
+            return self.say(Relation.EQUIVALENT, 1.0, 0.0, why, transforms=names)
+        return self.say(Relation.IDENTICAL, 1.0, 0.0, "Every value is the reference's, rounded.", transforms=names)
+
+    def _symmetric(self) -> str:
+        """Symmetries that were undone, in words."""
+        return ", ".join(t for t in self.evidence.transforms if t in SYMMETRIES)
 
     def _looks_drawn(self) -> bool:
         """Whether the remaining coherence is what chance leaves, and not merely less than learning shows.

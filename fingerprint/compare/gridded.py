@@ -66,7 +66,7 @@ def same_values(a: SlotSketch, b: SlotSketch) -> bool:
 
 def change(
     slot: Slot, ours: SlotSketch, theirs: SlotSketch, c: Seen, r: Seen, base: Seen | None, *, refolded: bool,
-    columns: np.ndarray,
+    places: Places,
 ) -> SlotChange:  # fmt: skip
     """One matrix's change.
 
@@ -79,7 +79,7 @@ def change(
         base: A common ancestor's view, where it has one.
         refolded: Whether the norm before it was folded away or made up: its rounded gains then leave a scaling of
             columns, which is taken out.
-        columns: int (n,) where the columns of the common grid stand in the tensor.
+        places: Where the rows and columns of the common grid stand in the tensor.
     """
     if _misfolded(c, r):
         c, r = replace(c, linear=None), replace(r, linear=None)
@@ -108,7 +108,7 @@ def change(
         left, residual = _unpruned(c.grid, r.grid)
         channel = channel if not left.any() or _effective(left) >= LEAST_EFFECTIVE else UNSETTLED
     elif kind is not None and kind.startswith("quantised"):
-        if in_order(c.grid, r.grid, columns):
+        if in_order(c.grid, r.grid, places, _length(theirs)):
             left, residual = np.zeros_like(left), 0.0
         else:
             channel = UNSETTLED
@@ -205,8 +205,8 @@ def _multiplied(c: np.ndarray, r: np.ndarray) -> bool:
     return changes.computed(ours, theirs, torch.from_numpy(r) * factor, dtype)
 
 
-FEW_ROWS = 8
-"""Rows of a matrix that is no more than some vectors (BERT's two token types): it may have fewer pairs."""
+FEW_ROWS, LEAST_FEW = 8, 64
+"""Rows of a matrix that is no more than some vectors (BERT's two token types): this many pairs do for it."""
 
 GROUPS = (0, 128, 64, 32)
 """Columns that may share a scale; 0: the whole row."""
@@ -216,30 +216,43 @@ LEAST_PAIRS = 100
 a thousand in each of them (calibration families)."""
 
 
-def in_order(c: np.ndarray, r: np.ndarray, columns: np.ndarray) -> bool:
+def in_order(c: np.ndarray, r: np.ndarray, places: Places, width: int) -> bool:
     """Whether rounding the reference alone can have given the candidate: rounding to levels never swaps two values.
 
     Whatever the levels and the scale, values that share a scale keep their order. A learned change that was then
-    quantised hides under the rounding, which is larger, but it swaps values that lay close together.
+    quantised hides under the rounding, which is larger, but it swaps values that lay close together. Groups run along
+    rows, or, as bitsandbytes makes them, through the flattened tensor.
 
     Args:
         c: float (m, n) the candidate's values, on few levels.
         r: float (m, n) the reference's.
-        columns: int (n,) where they stand in the row.
+        places: int (m,) and (n,) where they stand in the tensor.
+        width: Columns of the tensor.
     """
-    return any(_unswapped(c, r, columns // group if group else np.zeros_like(columns)) for group in GROUPS)
+    rows, columns = places
+    flat = rows.astype(np.int64)[:, None] * width + columns[None, :]
+    beside = [np.broadcast_to(columns // group if group else np.zeros_like(columns), c.shape) for group in GROUPS]
+    through = [flat // group for group in GROUPS if group and width % group]
+    return any(_unswapped(c, r, labels) for labels in (*beside, *through))
+
+
+def _length(sketch: SlotSketch) -> int:
+    return max(1, int(np.prod(sketch.shape[1:], dtype=np.int64)))
+
+
+Places = tuple[np.ndarray, np.ndarray]
+"""Rows and columns of a grid in its tensor."""
 
 
 def _unswapped(c: np.ndarray, r: np.ndarray, labels: np.ndarray) -> bool:
     """Whether no two neighbours by reference value within a group of a row are swapped, over enough of them."""
-    pairs = 0
-    for label in np.unique(labels):
-        ours, theirs = c[:, labels == label], r[:, labels == label]
-        order = np.lexsort((ours, theirs), axis=1)
-        if (np.diff(np.take_along_axis(ours, order, 1), axis=1) < 0).any():
-            return False
-        pairs += int((np.diff(np.take_along_axis(theirs, order, 1), axis=1) > 0).sum())
-    return pairs >= LEAST_PAIRS or (c.shape[0] <= FEW_ROWS and pairs > 0)
+    order = np.lexsort((c, r, labels), axis=1)
+    ours, theirs, group = (np.take_along_axis(x, order, 1) for x in (c, r, labels))
+    beside = np.diff(group, axis=1) == 0
+    if (beside & (np.diff(ours, axis=1) < 0)).any():
+        return False
+    pairs = int((beside & (np.diff(theirs, axis=1) > 0)).sum())
+    return pairs >= LEAST_PAIRS or (c.shape[0] <= FEW_ROWS and pairs >= LEAST_FEW)
 
 
 PRUNED = 0.02

@@ -15,7 +15,7 @@ import torch
 
 from fingerprint.architecture.interface import Role, Slot
 from fingerprint.compare import gauge, gridded
-from fingerprint.compare.correspond import Pair, correspond, grids, projections, shared_columns
+from fingerprint.compare.correspond import Pair, correspond, grids, projections, shared_places
 from fingerprint.compare.evidence import BaseGeometry, Evidence, Mix, SlotChange
 from fingerprint.compare.full import ROUNDING, geometry
 from fingerprint.compare.overlap import low_rank, overlap
@@ -107,8 +107,8 @@ def _changes(
             before = _seen(base, reference, mode)[0]
             if before.grid.shape != r.grid.shape:
                 before = None
-        columns = shared_columns(candidate, reference, pair)
-        yield gridded.change(slot, mine, theirs, c, r, before, refolded=pair.folded, columns=columns)
+        places = shared_places(candidate, reference, pair)
+        yield gridded.change(slot, mine, theirs, c, r, before, refolded=pair.folded, places=places)
 
 
 def _seen(model: Fingerprint, reference: Fingerprint, pair: Pair) -> tuple[gridded.Seen, gridded.Seen]:

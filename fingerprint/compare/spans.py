@@ -41,9 +41,7 @@ def match_spans(
         return {}
     cost = np.array([[_distance(candidate, c, reference, r) for c in offered] for r in wanted])
     rows, columns = linear_sum_assignment(np.minimum(cost, FAR))
-    return {
-        wanted[i]: (offered[j], float(cost[i, j])) for i, j in zip(rows, columns, strict=True) if cost[i, j] < FAR
-    }
+    return {wanted[i]: (offered[j], float(cost[i, j])) for i, j in zip(rows, columns, strict=True) if cost[i, j] < FAR}
 
 
 def _kept(model: Fingerprint, slot: Slot) -> Mapping[str, np.ndarray]:

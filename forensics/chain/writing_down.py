@@ -16,7 +16,8 @@ from sqlalchemy import func, select, text
 from sqlalchemy.orm import Session
 
 from ..store.chain import CommitRow, GapRow, NeuronRow, SwapRow, SyncRow
-from .observed import BEFORE_EXTRINSICS, Commit, Happenings, Neuron, Registered, SubnetState, Swap
+from .observed import BEFORE_EXTRINSICS, Commit, Happenings, Neuron, SubnetState, Swap
+from .occupancy import Time, follow
 
 ADVISORY_LOCK: Final = 0x636861696E  # "chain": any constant that no other program uses
 MAX_ENDPOINT: Final = 64
@@ -65,13 +66,11 @@ class Book:
 
     def write(self, state: SubnetState, happened: Sequence[Happenings], *, head: int) -> Counts:
         """Take over a look at the chain."""
-        registered = [one for block in happened for one in block.registered]
         swaps = [one for block in happened for one in block.swaps]
         commits = [one for block in happened for one in block.commits]
-        first = self.last() is None
         open_rows = self._open()
         swapped = self._swaps(swaps, open_rows, state)
-        changed = self._neurons(state, registered, swaps, open_rows, first=first)
+        changed = self._neurons(state, happened, open_rows)
         counts = Counts(self._commits([*commits, *state.commits]), changed, swapped)
         self._progress(state, head)
         return counts
@@ -130,52 +129,21 @@ class Book:
         query = select(NeuronRow).filter_by(genesis=self._genesis, netuid=self._netuid, until=None)
         return {row.uid: row for row in self._session.scalars(query)}
 
-    def _neurons(
-        self,
-        state: SubnetState,
-        registered: Sequence[Registered],
-        swaps: Sequence[Swap],
-        open_rows: dict[int, NeuronRow],
-        *,
-        first: bool,
-    ) -> int:
+    def _neurons(self, state: SubnetState, happened: Sequence[Happenings], open_rows: dict[int, NeuronRow]) -> int:
         """Close what ended and open what began; how many uids that were."""
-        at, changed = state.block.number, 0
-        seen = {neuron.uid: neuron for neuron in state.neurons}
-        swapped_at = {swap.new: swap.block for swap in swaps}
-        for uid, row in open_rows.items():
-            neuron = seen.get(uid)
-            if neuron is not None and _same(row, neuron):
-                row.permit, row.endpoint = neuron.permit, (neuron.endpoint or "")[:MAX_ENDPOINT] or None
-                row.registrant = row.registrant or neuron.registrant
-                continue
-            row.until = at if neuron is None else _began(row, neuron, swapped_at, at)
-            changed += neuron is None
-        self._session.flush()
-        for uid, neuron in seen.items():
-            before = open_rows.get(uid)
-            if before is not None and before.until is None:
-                continue
-            since = _first_seen(neuron, at) if first or before is None else before.until or at
-            self._session.add(self._neuron_row(neuron, since))
-            changed += 1
-        self._passing(registered, state)
-        return changed
+        before = {uid: Time(_neuron(row), row.since) for uid, row in open_rows.items()}
+        found = follow(before, happened, state)
+        for uid, until in found.ended.items():
+            open_rows[uid].until = until
+        for uid, neuron in found.lasting.items():
+            row = open_rows[uid]
+            row.permit, row.endpoint = neuron.permit, _endpoint(neuron)
+            row.registrant = row.registrant or neuron.registrant
+        self._session.add_all(self._neuron_row(time) for time in found.begun)
+        return found.changed
 
-    def _passing(self, registered: Sequence[Registered], state: SubnetState) -> None:
-        """Hotkeys that came and went between two looks: their registration was seen, their uid is another's by now."""
-        lasting = {(neuron.uid, neuron.registered) for neuron in state.neurons}
-        for one in registered:
-            if (one.uid, one.block) in lasting:
-                continue
-            later = [other.block for other in registered if other.uid == one.uid and other.block > one.block]
-            until = min(later, default=state.block.number)
-            neuron = Neuron(one.uid, one.hotkey, "", one.block, registrant=one.hotkey)
-            row = self._neuron_row(neuron, one.block)
-            row.until = until
-            self._session.add(row)
-
-    def _neuron_row(self, neuron: Neuron, since: int) -> NeuronRow:
+    def _neuron_row(self, time: Time) -> NeuronRow:
+        neuron = time.neuron
         return NeuronRow(
             genesis=self._genesis,
             netuid=self._netuid,
@@ -184,16 +152,17 @@ class Book:
             coldkey=neuron.coldkey,
             registered=neuron.registered,
             permit=neuron.permit,
-            endpoint=(neuron.endpoint or "")[:MAX_ENDPOINT] or None,
+            endpoint=_endpoint(neuron),
             registrant=neuron.registrant,
-            since=since,
-            until=None,
+            since=time.since,
+            until=time.until,
         )
 
     def _swaps(self, swaps: Sequence[Swap], open_rows: dict[int, NeuronRow], state: SubnetState) -> int:
         """Swaps that concern this subnet: those that events name, and those that the state gives away."""
         here = {row.hotkey for row in open_rows.values()} | {neuron.hotkey for neuron in state.neurons}
-        here |= {swap.old for swap in swaps if swap.new in here} | {swap.new for swap in swaps if swap.old in here}
+        for swap in [*swaps, *reversed(swaps)]:  # also through keys that came and went between two looks
+            here |= {swap.old, swap.new} if {swap.old, swap.new} & here else set()
         found = [swap for swap in swaps if swap.old in here or swap.new in here]
         told = {(swap.old, swap.new) for swap in found}
         news = {swap.new for swap in found}
@@ -221,20 +190,12 @@ class Book:
         return len(new)
 
 
-def _same(row: NeuronRow, neuron: Neuron) -> bool:
-    return (row.hotkey, row.registered, row.coldkey) == (neuron.hotkey, neuron.registered, neuron.coldkey)
+def _neuron(row: NeuronRow) -> Neuron:
+    return Neuron(row.uid, row.hotkey, row.coldkey, row.registered, row.permit, row.endpoint, row.registrant)
 
 
-def _began(row: NeuronRow, neuron: Neuron, swapped_at: dict[str, int], at: int) -> int:
-    """Block from which a uid is another's: its registration, its swap, else the look that found it."""
-    if neuron.registered > row.since:
-        return neuron.registered
-    return swapped_at.get(neuron.hotkey, at)
-
-
-def _first_seen(neuron: Neuron, at: int) -> int:
-    """Since when a hotkey is known to be on a uid that was not followed before."""
-    return neuron.registered if neuron.registrant == neuron.hotkey and neuron.registered else at
+def _endpoint(neuron: Neuron) -> str | None:
+    return (neuron.endpoint or "")[:MAX_ENDPOINT] or None
 
 
 def _better(one: Commit, other: Commit) -> bool:

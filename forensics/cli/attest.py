@@ -86,7 +86,7 @@ def lineage(
     document["listed"] = [tensor.name for tensor in said.changes.listed]
     if not dry_run and who.signer is not None:
         envelope = dsse.sign(statement.payload(), [who.signer])
-        folder = shelf.make(out or shelf.shelf(sources.path_of(path)))
+        folder = shelf.make(out or shelf.shelf(sources.path_of(path, home)))
         file = folder / f"lineage-{theirs.root[7:23]}.json"
         document |= _kept(home, envelope, file, submit, who.pair)
     return _finish(document, json=json)
@@ -226,12 +226,12 @@ def tensors(text: str, home: Home) -> Tensors:
     """Digests of the tensors of a checkpoint, a fingerprint file or a known model."""
     from attest.lineage import Tensors
 
-    if text.startswith(("known:", "sha256:")) or sources.is_fingerprint(sources.path_of(text)):
+    if text.startswith(("known:", "sha256:")) or sources.is_fingerprint(sources.path_of(text, home)):
         with sources.opened(text, home) as model:
             return Tensors({entry.name: entry.digest for entry in model.fingerprint.tensors})
     from ..claims.measure import measure
 
-    return measure(sources.path_of(text), files=False).tensors
+    return measure(sources.path_of(text, home), files=False).tensors
 
 
 def _evidence(lost: str | None, block: int | None, extrinsic: int | None) -> ChainEvidence | None:

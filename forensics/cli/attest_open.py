@@ -39,9 +39,10 @@ def open_(
     from ..keys import Keys
     from ..place import Place
 
-    settings = Home(context.obj).settings
+    home = Home(context.obj)
+    settings = home.settings
     who = options.speaker(wallet, hotkey, wallet_path, scheme=None)
-    model = sources.need_checkpoint(path)
+    model = sources.need_checkpoint(path, home)
     folder = out or shelf.shelf(model)
     check_outside(folder, model)
     measured = measured_model(settings, model, folder)

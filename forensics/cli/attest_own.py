@@ -79,7 +79,7 @@ def own(
     where = options.place(settings, netuid, network, genesis, competition)
     _check_wishes(unsigned=unsigned, account=account, submit=submit, dry_run=dry_run, sealed=sealed)
     who = options.speaker(wallet, hotkey, wallet_path, scheme=scheme, account=account)
-    model = sources.need_checkpoint(path)
+    model = sources.need_checkpoint(path, home)
     from ..claims import shelf
 
     folder = out or shelf.shelf(model)

@@ -1,54 +1,27 @@
-"""Hub references: ``owner/name@revision``, read from the local cache of the hub's own client when it has them.
+"""Hub references on the command line: what is on this machine first, then what the hub has.
 
-A revision is a full commit. ``main`` moves: a verdict about it would be about nothing in particular, so it is
-refused. Nothing is downloaded here.
+Looked for in this order: what was fetched before (under the home, checked by digest when it came), the cache of the
+hub's own client, the hub that the settings name. With ``HF_HUB_OFFLINE`` set, the hub is not asked.
 """
 
 from __future__ import annotations
 
+import json
 import os
-import re
-from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from fingerprint.errors import CheckpointUnavailable
 
-from ..errors import UsageError
-from ..known.claim import REVISION_DIGITS, is_commit
+from ..hub.reference import HubReference, parse
+from .console import progress
 
-_REFERENCE = re.compile(
-    r"(?P<repo>[A-Za-z0-9][\w.-]{0,95}/[A-Za-z0-9][\w.-]{0,95})@(?P<revision>.*)", re.ASCII | re.DOTALL
-)
+if TYPE_CHECKING:
+    from ..hub.interface import Fetched
+    from ..settings import Settings
 
-
-@dataclass(frozen=True)
-class HubReference:
-    """A repository at a commit."""
-
-    repo: str
-    revision: str
-
-    def __str__(self) -> str:
-        return f"{self.repo}@{self.revision}"
-
-
-def parse(text: str) -> HubReference | None:
-    """The reference ``text`` is, or None when it does not look like one.
-
-    Raises:
-        UsageError: It looks like one, but the revision is not a full commit.
-    """
-    match = _REFERENCE.fullmatch(text)
-    if match is None:
-        return None
-    if not is_commit(match["revision"]):
-        raise UsageError(
-            "a revision must be a commit, for a branch or tag moves",
-            where=match["repo"],
-            got=match["revision"][:60] or "nothing",
-            expected=f"{REVISION_DIGITS} lower-case hex digits",
-        )
-    return HubReference(match["repo"], match["revision"])
+__all__ = ["HubReference", "cached", "fetched", "parse"]
+MAX_RECORD = 16 << 20
 
 
 def cached(reference: HubReference) -> Path:
@@ -57,15 +30,62 @@ def cached(reference: HubReference) -> Path:
     Raises:
         CheckpointUnavailable: It is not there.
     """
-    folder = _cache() / f"models--{reference.repo.replace('/', '--')}" / "snapshots" / reference.revision
+    folder = _snapshot(reference)
     if folder.is_dir():
         return folder
     raise CheckpointUnavailable(
-        "not in the local hub cache, and this version does not download",
+        "not in the local hub cache, and the hub is not asked",
         where=str(reference),
         expected=str(folder),
-        remedy=f"Download it first: `hf download {reference.repo} --revision {reference.revision}`.",
+        remedy=f"Unset HF_HUB_OFFLINE, or download it: `hf download {reference.repo} --revision {reference.revision}`.",
     )
+
+
+def fetched(reference: HubReference, settings: Settings) -> Path:
+    """The folder of ``reference``, downloaded when it is not on this machine.
+
+    Raises:
+        CheckpointUnavailable: It is not here, and the hub may not be asked.
+        Refusal: The hub does not have it, or it is not taken.
+    """
+    folder = settings.home / "cache" / "hub" / "models" / reference.repo / reference.revision
+    record = folder.with_name(f"{reference.revision}.json")
+    if _whole(folder, record):
+        return folder
+    if _snapshot(reference).is_dir() or offline():
+        return cached(reference)
+    from ..hub import open_hub
+
+    with progress(f"fetching {reference.repo}") as bar:
+        done = open_hub(settings, tries=2).fetch(reference, folder, bar)
+    _write(record, done)
+    return folder
+
+
+def offline() -> bool:
+    """Whether the hub's own client is told to stay offline; then so do we."""
+    return os.environ.get("HF_HUB_OFFLINE", "").upper() in ("1", "ON", "YES", "TRUE")
+
+
+def _whole(folder: Path, record: Path) -> bool:
+    """Whether everything that was fetched and checked once is still there, by name and size."""
+    try:
+        with record.open("rb") as file:
+            files = json.loads(file.read(MAX_RECORD))
+        return all((folder / str(name)).stat().st_size == size for name, size in files.items())
+    except (OSError, ValueError, AttributeError):
+        return False
+
+
+def _write(record: Path, done: Fetched) -> None:
+    from .output import write_file
+
+    names = {file.name: file.size for file in done.files}
+    write_file(record, json.dumps(names, sort_keys=True).encode(), option="hub cache")
+
+
+def _snapshot(reference: HubReference) -> Path:
+    return _cache() / f"models--{reference.repo.replace('/', '--')}" / "snapshots" / reference.revision
 
 
 def _cache() -> Path:

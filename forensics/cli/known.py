@@ -56,7 +56,7 @@ def add(
     home = Home(context.obj)
     registry = home.registry  # a database that cannot be used should not cost a scan
     with sources.opened(path, home) as model:
-        at = str(sources.path_of(path).resolve()) if model.checkpoint is not None else None
+        at = str(sources.path_of(path, home).resolve()) if model.checkpoint is not None else None
         added = registry.add(model.fingerprint, Claim(**{**vars(claim), "path": at}))
     emit(_added(added)) if json else _say_added(added)
     return Exit.CLEAN

@@ -13,10 +13,8 @@ from .console import emit, say
 from .home import Home
 
 if TYPE_CHECKING:
-    from rich.table import Table
-
     from ..policy import Policy
-    from ..verdicts.history import Said, Tried
+    from ..verdicts.history import Change, Tried
 
 DEFAULT = "default"
 SHOWN = 200
@@ -109,46 +107,29 @@ def _document(before: Policy, after: Policy, tried: Tried) -> dict[str, Any]:
 
 
 def _print(tried: Tried) -> None:
-    from rich.console import Console
-
     for key, (old, new) in tried.keys.items():
         print(printable(f"{key}: {_or_none(old)} -> {_or_none(new)}"))
-    if tried.changes:
-        Console(highlight=False).print(_table(tried), markup=False)
+    for change in tried.changes[:SHOWN]:
+        print(printable(_line(change)))
     if len(tried.changes) > SHOWN:
         say(f"note: {len(tried.changes) - SHOWN} more; --json prints all")
     print(f"{len(tried.changes)} of {tried.judged} submissions would be judged otherwise")
 
 
-def _table(tried: Tried) -> Table:
-    from rich import box
-    from rich.table import Table
-
-    made = Table(box=box.SIMPLE_HEAD, pad_edge=False)
-    made.add_column("netuid", justify="right")
-    made.add_column("block", justify="right")
-    made.add_column("hotkey")
-    made.add_column("revision")
-    made.add_column("before")
-    made.add_column("after")
-    made.add_column("counts now")
-    for change in tried.changes[:SHOWN]:
-        subject = change.subject
-        made.add_row(
-            str(subject.netuid),
-            str(subject.block),
-            printable(subject.hotkey),
-            printable(subject.revision[:8]),
-            _said(change.before),
-            _said(change.after),
-            "yes" if change.newest else "no",
-        )
-    return made
-
-
-def _said(said: Said) -> str:
-    reasons = f" ({', '.join(said.reasons[:2])})" if said.reasons else ""
-    return printable(f"{said.status} {said.multiplier}{reasons}")
+def _line(change: Change) -> str:
+    """One submission on one line: hotkeys are identities, so they are never cut."""
+    subject, before, after = change.subject, change.before, change.after
+    reasons = dict.fromkeys((*after.reasons[:2], *before.reasons[:2]))
+    words = [
+        f"netuid {subject.netuid}",
+        f"block {subject.block}",
+        subject.hotkey,
+        subject.revision[:8] or "-",
+        f"{before.status} {before.multiplier} -> {after.status} {after.multiplier}",
+        f"({', '.join(reasons)})" if reasons else "",
+        "" if change.newest else "(an older revision)",
+    ]
+    return "  ".join(word for word in words if word)
 
 
 def _or_none(value: object) -> str:

@@ -16,12 +16,14 @@ from ..errors import EvidenceError, Exit
 from . import sources
 from .compare import show
 from .console import emit, say
+from .home import Home
 
 if TYPE_CHECKING:
     from fingerprint.checkpoint.interface import Checkpoint
 
 
 def replay(
+    context: typer.Context,
     evidence: Annotated[Path, typer.Argument(metavar="EVIDENCE", help="Evidence bundle.")],
     candidate: Annotated[str | None, typer.Option(help="The candidate's weights (full-depth results).")] = None,
     reference: Annotated[str | None, typer.Option(help="The reference's weights (full-depth results).")] = None,
@@ -36,12 +38,12 @@ def replay(
     Exits as the result did when it comes out the same to the byte, and 3 with what differs when it does not.
     """
     data = _read(evidence)
-    began = time.perf_counter()
+    home, began = Home(context.obj), time.perf_counter()
     given = {"candidate": candidate, "reference": reference, "base": base}
     with ExitStack() as stack:
 
         def opened(text: str) -> Checkpoint:
-            return stack.enter_context(sources.checkpoint(sources.need_checkpoint(text)))
+            return stack.enter_context(sources.checkpoint(sources.need_checkpoint(text, home)))
 
         from .. import evidence as bundles
         from ..report import Named

@@ -12,6 +12,7 @@ from ..errors import Exit
 from ..text import printable
 from . import sources
 from .console import emit
+from .home import Home
 from .output import check_file, write_file
 
 if TYPE_CHECKING:
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
 
 
 def scan(
+    context: typer.Context,
     path: Annotated[
         str, typer.Argument(metavar="PATH", help="Checkpoint: a folder, a file, or owner/name@commit of the hub.")
     ],
@@ -29,7 +31,7 @@ def scan(
     if out is not None:
         check_file(out, option="--out")
     began = time.perf_counter()
-    with sources.checkpoint(sources.need_checkpoint(path)) as weights:
+    with sources.checkpoint(sources.need_checkpoint(path, Home(context.obj))) as weights:
         fingerprint = sources.scanned(weights)
     seconds = time.perf_counter() - began
     size = _save(fingerprint, out) if out is not None else None

@@ -85,7 +85,6 @@ def _known(items: Iterator[dict[str, Any]]) -> Iterator[dict[str, Any]]:
 
 
 def _from_seed(seed: str, items: list[str]) -> Iterator[dict[str, Any]]:
-    from attest.errors import MalformedInput
     from attest.seeds.derive import item_key
 
     key = _hex(seed)
@@ -93,15 +92,26 @@ def _from_seed(seed: str, items: list[str]) -> Iterator[dict[str, Any]]:
         raise UsageError("not a seed", where="--seed", expected="64 hex digits")
     if not items:
         raise UsageError("how many of what", where="--items", expected="NAME=COUNT")
-    for text in items:
-        name, _, count = text.partition("=")
-        if not count.isdecimal() or len(count) > 7 or int(count) > MAX_ITEMS:
-            raise UsageError("not a number of items", where="--items", got=text[:80], expected="NAME=COUNT")
-        for index in range(int(count)):
-            try:
-                yield {"environment": name, "index": index, "key": item_key(key, name, index)}
-            except MalformedInput as error:
-                raise UsageError(error.what, where="--items", got=text[:80], expected=error.expected) from None
+    wanted = [_amount(text) for text in items]
+    if len({name for name, _ in wanted}) != len(wanted):
+        raise UsageError("an environment twice", where="--items", expected="every name once")
+    return ({"environment": name, "index": i, "key": item_key(key, name, i)} for name, n in wanted for i in range(n))
+
+
+def _amount(text: str) -> tuple[str, int]:
+    from attest.errors import MalformedInput
+    from attest.seeds.derive import SIZE
+    from attest.seeds.tasks import registry
+
+    name, _, count = text.partition("=")
+    if not (count.isascii() and count.isdecimal()) or len(count) > 7 or not 0 < int(count) <= MAX_ITEMS:
+        expected = f"NAME=COUNT, 1 to {MAX_ITEMS}"
+        raise UsageError("not a number of items", where="--items", got=text[:80], expected=expected)
+    try:
+        registry.make(name, bytes(SIZE))  # only to ask whether there is such an environment
+    except MalformedInput as error:
+        raise UsageError(error.what, where="--items", got=name[:80], expected=error.expected) from None
+    return name, int(count)
 
 
 def _from_file(path: Path) -> Iterator[dict[str, Any]]:
@@ -112,14 +122,20 @@ def _from_file(path: Path) -> Iterator[dict[str, Any]]:
         key = _hex(entry.get("key"))
         if key is None:
             raise BadInput("not an item's key", where=where, expected="64 hex digits")
+        if not isinstance(entry.get("id"), str | None) or not isinstance(entry.get("index"), int | None):
+            raise BadInput("not an item", where=where, expected="a text as id, a whole number as index, or neither")
         yield {**{n: entry.get(n) for n in ("id", "index")}, "environment": entry["environment"], "key": key}
 
 
 def _entries(path: Path) -> list[Any]:
     try:
-        if path.stat().st_size > MAX_BYTES:
+        if path.exists() and not path.is_file():
+            raise BadInput("not a file", where=str(path), expected="JSON")
+        with path.open("rb") as file:
+            data = file.read(MAX_BYTES + 1)
+        if len(data) > MAX_BYTES:
             raise BadInput("file is too large", where=str(path), expected=f"at most {MAX_BYTES} bytes")
-        text = path.read_text(encoding="utf-8")
+        text = data.decode()
     except OSError as error:
         raise Unavailable("cannot read", where=str(path), got=error.strerror or str(error)) from None
     except UnicodeDecodeError:

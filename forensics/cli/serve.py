@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import os
+import signal
+import sys
+import threading
 from contextlib import AbstractContextManager, nullcontext
 from typing import TYPE_CHECKING, Annotated
 
@@ -26,6 +30,7 @@ def serve(
         bool | None,
         typer.Option("--worker/--no-worker", help="Run a worker beside the server; by default on SQLite only."),
     ] = None,
+    until_stdin_ends: Annotated[bool, typer.Option("--until-stdin-ends", hidden=True)] = False,
 ) -> int:
     """Serve the HTTP API, on SQLite with a worker beside it; an empty home is made ready.
 
@@ -35,6 +40,8 @@ def serve(
     from ..api import server
     from ..api.services import Services
 
+    if until_stdin_ends:
+        threading.Thread(target=_end_with_parent, daemon=True).start()
     home = Home(context.obj)
     services = Services.open(home.settings, home.engine)
     _prepare(services, home)
@@ -60,6 +67,12 @@ def _beside(home: Home, worker: bool | None) -> AbstractContextManager[object]:
 
     wanted = home.engine.dialect.name == "sqlite" if worker is None else worker
     return Child(server.environment(home.settings), say=say) if wanted else nullcontext()
+
+
+def _end_with_parent() -> None:
+    """Whoever started us holds the other end of stdin; when they die, however they die, it closes."""
+    sys.stdin.buffer.read()
+    os.kill(os.getpid(), signal.SIGTERM)
 
 
 def _prepare(services: Services, home: Home) -> None:

@@ -57,19 +57,20 @@ class Opened:
         return replace(self, checkpoint=None)
 
 
-def path_of(text: str) -> Path:
-    """The file or folder that ``text`` names, hub references included.
+def path_of(text: str, home: Home) -> Path:
+    """The file or folder that ``text`` names; a hub commit is fetched when it is not on this machine.
 
     Raises:
         UsageError: A hub reference without a full commit.
         CheckpointUnavailable: There is nothing there.
+        Refusal: The hub does not have it, or it is not taken.
     """
     path = Path(text).expanduser()
     if path.exists():
         return path
     reference = hub.parse(text)
     if reference is not None:
-        return hub.cached(reference)
+        return hub.fetched(reference, home.settings)
     raise CheckpointUnavailable("no such file or folder", where=text, remedy="Check the path.")
 
 
@@ -80,7 +81,7 @@ def opened(text: str, home: Home) -> Iterator[Opened]:
         model = home.registry.find(text.removeprefix("known:"))
         yield Opened(text, home.registry.fingerprint(model), known=model)
         return
-    path = path_of(text)
+    path = path_of(text, home)
     if is_fingerprint(path):
         from fingerprint.file import load
 
@@ -128,7 +129,7 @@ def is_fingerprint(path: Path) -> bool:
         raise CheckpointUnavailable("cannot be read", where=str(path), got=error.strerror or str(error)) from None
 
 
-def need_checkpoint(text: str) -> Path:
+def need_checkpoint(text: str, home: Home) -> Path:
     """The path of a checkpoint; a fingerprint file or known model will not do.
 
     Raises:
@@ -136,7 +137,7 @@ def need_checkpoint(text: str) -> Path:
     """
     if text.startswith(_KNOWN):
         raise UsageError("the weights themselves are needed here", got=text[:80], expected="a checkpoint")
-    path = path_of(text)
+    path = path_of(text, home)
     if is_fingerprint(path):
         raise UsageError("the weights themselves are needed here", where=text, got="a fingerprint file")
     return path

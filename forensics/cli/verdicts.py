@@ -2,143 +2,115 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ..errors import BadInput, Exit, ForensicsError, Unavailable, UsageError
-from ..text import printable
+from ..errors import BadInput, Exit, UsageError
 from .console import emit, say
 from .home import Home
 
 if TYPE_CHECKING:
-    from attest.log.note import NoteKey
+    from rich.text import Text
+
     from attest.predicates.verdict import UidVerdict
 
-    from ..client import Problem, Snapshot
-    from ..settings import Settings
-
-_COLUMNS = "{:>4}  {:<48}  {:<10} {:>10}  {}"
-
-
-@dataclass(frozen=True)
-class _Read:
-    """A verified snapshot, and what is to be said with it."""
-
-    snapshot: Snapshot
-    state: str
-    notes: tuple[str, ...] = ()
+    from ..client import Reading
 
 
 def verdicts(
     context: typer.Context,
-    netuid: Annotated[
-        int | None, typer.Option(help="Subnet; that of the settings when absent.", min=0, max=65535)
+    netuid: Annotated[int, typer.Option(min=0, max=65_535, help="Subnet.")],
+    url: Annotated[
+        str | None, typer.Option(help="Ask this service, as the client does; this home's own snapshot when absent.")
     ] = None,
-    url: Annotated[str | None, typer.Option(help="A service; this home itself when absent.")] = None,
-    trust: Annotated[
-        str | None, typer.Option(help="The service's key, name+id+base64; pinned at first contact when absent.")
+    service_key: Annotated[
+        str | None, typer.Option(help="Key of that service: name+id+base64; `GET /v1/service` shows it as log_key.")
     ] = None,
+    network: Annotated[str | None, typer.Option(help="Chain, by name; the settings' when absent.")] = None,
+    genesis: Annotated[str | None, typer.Option(help="Its genesis hash, when not built in.")] = None,
     json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
 ) -> int:
-    """Print the newest verdicts of a subnet, verified as a validator's client does it.
+    """Print the verdicts of a subnet as a validator would read them, verified like the client does.
 
-    Exits 3 when an answer came that cannot be believed, 4 when there is nothing to go by; a validator then takes every
-    multiplier for 1.
+    Exits 4 when there is nothing to go by (then every multiplier is 1), 3 when an answer came and was not believed.
     """
     home = Home(context.obj)
-    chosen = home.settings.netuid if netuid is None else netuid
-    if chosen is None:
-        raise UsageError("for which subnet?", where="--netuid", remedy="Give it, or set FORENSICS_NETUID.")
-    read = _own(home, chosen) if url is None else _remote(home.settings, url, trust, chosen)
-    for note in read.notes:
-        say(f"note: {note}")
-    if json:
-        emit({"state": read.state, "digest": read.snapshot.digest, **_said(read.snapshot)})
+    network = network or home.settings.network
+    genesis = home.settings.genesis if genesis is None else genesis
+    if url is None:
+        reading = _own(home, netuid, network, genesis)
     else:
-        _print(read)
-    return Exit.CLEAN
+        reading = _asked(home, url, service_key, netuid, network, genesis)
+    if json:
+        emit(document(reading))
+    else:
+        from rich.console import Console
+
+        from ..report import print_lines
+
+        print_lines(render(reading), Console(highlight=False))
+    if reading.loud:
+        say(f"verdicts: {reading.why}")
+    if reading.refused:
+        return Exit.BAD_INPUT
+    return Exit.CLEAN if reading.snapshot is not None else Exit.UNAVAILABLE
 
 
-def _own(home: Home, netuid: int) -> _Read:
-    """The newest of this home, verified with its own key."""
+def document(reading: Reading) -> dict[str, Any]:
+    """A reading with every verdict, as signed: fractions are decimal text."""
+    entries = () if reading.snapshot is None else reading.snapshot.verdicts.verdicts
+    return reading.document() | {"verdicts": [entry.write() for entry in entries]}
+
+
+def render(reading: Reading) -> Iterator[Text]:
+    """A reading as a table."""
+    from rich.text import Text
+
+    yield Text(reading.why)
+    if reading.snapshot is None:
+        return
+    yield Text(f"{'uid':>5}  {'hotkey':<48}  {'revision':<10}  {'status':<9}  {'mult':<6}  reasons", style="bold")
+    for entry in sorted(reading.snapshot.verdicts.verdicts, key=lambda entry: entry.uid):
+        style = {"rejected": "red", "penalised": "red", "held": "yellow", "watch": "yellow"}.get(str(entry.status), "")
+        yield Text(_line(entry), style=style)
+
+
+def _line(entry: UidVerdict) -> str:
+    reasons = ", ".join(
+        reason.code if reason.of is None else f"{reason.code} of {reason.of.hotkey}" for reason in entry.reasons
+    )
+    head = f"{entry.uid:>5}  {entry.hotkey:<48}  {(entry.revision or '-')[:10]:<10}  {entry.status:<9}"
+    return f"{head}  {entry.multiplier[:6]:<6}  {reasons}".rstrip()
+
+
+def _own(home: Home, netuid: int, network: str, genesis: str) -> Reading:
+    """The newest snapshot of this home, verified with its own key like anybody else's."""
     from ..client import Refused, Trust, verify
+    from ..client.core import Held, reading
     from ..keys import Keys
-    from ..place import now, settings_genesis
+    from ..place import genesis_of, now
     from ..snapshots import Shelf
 
-    genesis = settings_genesis(home.settings)
-    stored = Shelf(home.engine, genesis).newest(netuid)
     key = Keys.of(home.settings).known_public()
-    if stored is None or key is None:
-        raise Unavailable("no snapshot of this subnet was published", where=f"netuid {netuid}")
+    if key is None:
+        return reading(Held(), now(), confirmed=False)
+    trust = Trust.of(key, netuid=netuid, network=network, genesis=genesis)
+    stored = Shelf(home.engine, genesis_of(network, genesis)).newest(netuid)
+    if stored is None:
+        return reading(Held(), now(), confirmed=False)
     try:
-        snapshot = verify(stored.envelope, Trust.of(key, netuid=netuid, genesis=genesis))
-    except Refused as error:
-        raise BadInput(str(error), where="the home's newest snapshot") from None
-    expired = snapshot.expires_at <= now()
-    notes = ("expired: a validator takes every multiplier for 1",) if expired else ()
-    return _Read(snapshot, "expired" if expired else "fresh", notes)
+        snapshot = verify(stored.envelope, trust, where=f"snapshot {stored.sequence}")
+    except Refused as refusal:
+        raise BadInput("the stored snapshot is not believed", where=str(home.settings.home), got=str(refusal)) from None
+    return reading(Held(snapshot), now(), confirmed=True)
 
 
-def _remote(settings: Settings, url: str, key: str | None, netuid: int) -> _Read:
-    """The newest of a service, through the client that validators use."""
+def _asked(home: Home, url: str, key: str | None, netuid: int, network: str, genesis: str) -> Reading:
     from ..client import VerdictClient
-    from ..place import settings_genesis
 
-    client = VerdictClient(url, key or _pinned(settings, url), netuid=netuid, genesis=settings_genesis(settings))
-    reading = client.read()
-    if reading.snapshot is None:
-        raise _nothing(reading.problems, url)
-    return _Read(reading.snapshot, str(reading.state), tuple(str(problem) for problem in reading.problems))
-
-
-def _nothing(problems: Iterable[Problem], url: str) -> ForensicsError:
-    """Why there is nothing to go by."""
-    from ..client.codes import REFUSALS
-
-    found = list(problems)
-    text = "; ".join(str(problem) for problem in found) or "the service has no snapshot"
-    kind = BadInput if any(problem.code in REFUSALS for problem in found) else Unavailable
-    return kind(text, where=url, remedy="A validator takes every multiplier for 1.")
-
-
-def _pinned(settings: Settings, url: str) -> NoteKey:
-    """The key of a service that was met before, or is met now."""
-    from ..claims.remote import Remote
-    from ..trust import Pins
-
-    key = Remote(url).identity().log_key
-    if Pins.of(settings).pin(key):
-        say(f"note: first contact with {key.name}; its key is pinned: {key}")
-    return key
-
-
-def _said(snapshot: Snapshot) -> dict[str, Any]:
-    """What was signed, without the context that says by whom."""
-    found: dict[str, Any] = dict(snapshot.verdicts.write())
-    found.pop("context")
-    return found
-
-
-def _print(read: _Read) -> None:
-    said = read.snapshot.verdicts
-    print(
-        printable(
-            f"subnet {said.netuid} at block {said.block}, snapshot {said.sequence}, {read.state}, "
-            f"until {said.expires_at}, policy {said.policy.name} {said.policy.version}"
-        )
-    )
-    print(_COLUMNS.format("uid", "hotkey", "status", "multiplier", "why"))
-    for verdict in sorted(said.verdicts, key=lambda verdict: verdict.uid):
-        print(
-            printable(_COLUMNS.format(verdict.uid, verdict.hotkey, verdict.status, verdict.multiplier, _why(verdict)))
-        )
-
-
-def _why(verdict: UidVerdict) -> str:
-    reasons = [f"{reason.code} of {reason.of.hotkey}" if reason.of else reason.code for reason in verdict.reasons]
-    parents = [f"{parent.relation} {parent.digest[:19]}" for parent in verdict.parents]
-    return ", ".join([*reasons, *parents])
+    if key is None:
+        raise UsageError("whose verdicts?", where="--service-key", expected="name+id+base64")
+    cache = home.settings.home / "verdicts"
+    return VerdictClient(url, key, netuid=netuid, network=network, genesis=genesis, cache=cache).read()

@@ -74,7 +74,7 @@ def verify(
     if spot_check and kind is not Kind.BUNDLE:
         raise UsageError("only a model-signing bundle lists what could be sampled", where="--spot-check", got=str(kind))
     if kind is Kind.BUNDLE:
-        folder = None if model is None else sources.path_of(model)
+        folder = None if model is None else sources.path_of(model, home)
         expected = _expected(home.settings, netuid, network, genesis, competition)
         report = _bundle(data, file, trusted, folder, spot_check, expected, statement)
     elif kind is Kind.EVIDENCE:
@@ -87,7 +87,7 @@ def verify(
         report = verify_checkpoint(data, trusted)
     else:
         expected = _expected(home.settings, netuid, network, genesis, competition)
-        measured = None if model is None else _measured(model, bundle)
+        measured = None if model is None else _measured(model, bundle, home)
         theirs = None if parent is None else tensors(parent, home)
         hidden = None if seal is None else _seal(seal, trusted)
         question = Question(expected, trusted, measured, theirs, hidden)
@@ -148,10 +148,10 @@ def _bundle(
     return report
 
 
-def _measured(model: str, bundle: Path | None) -> Measured:
+def _measured(model: str, bundle: Path | None, home: Home) -> Measured:
     from ..claims.measure import measure
 
-    path = sources.need_checkpoint(model)
+    path = sources.need_checkpoint(model, home)
     return measure(path, shard_size=_shard_size(path, bundle))
 
 

@@ -17,7 +17,7 @@ from forensics.client import Reading
 from forensics.demo import service
 from forensics.demo.play import Show, hub_of
 from forensics.demo.stage import BASE
-from forensics.demo.tape import NETUID
+from forensics.demo.tape import NETUID, NETWORK
 from forensics.demo.verdict import Judged
 from forensics.errors import Exit
 
@@ -43,7 +43,7 @@ class Step:
 
 
 def next_steps(show: Show, judged: Sequence[Judged], reading: Reading, folder: Path) -> list[Step]:
-    """Verify and replay, and say where the pages are.
+    """Read, verify and replay, and say where the pages are.
 
     Args:
         show: The service.
@@ -53,8 +53,9 @@ def next_steps(show: Show, judged: Sequence[Judged], reading: Reading, folder: P
     """
     url = show.running.url
     made = [
-        Step("The service", f"{url}/docs"),
+        Step("What the service answers", f"{url}/docs"),
         Step("The signed snapshot", f"curl {url}/v1/netuids/{NETUID}/verdicts"),
+        _read(show),
     ]
     if reading.snapshot is not None:
         (folder / SNAPSHOT).write_bytes(reading.snapshot.raw)
@@ -65,17 +66,17 @@ def next_steps(show: Show, judged: Sequence[Judged], reading: Reading, folder: P
     return made
 
 
+def _read(show: Show) -> Step:
+    arguments = ["verdicts", "--url", show.running.url, "--service-key", show.running.key]
+    return _done(show, "Read it as a validator does", [*arguments, "--network", NETWORK, *_place(show)], Exit.CLEAN)
+
+
+def _place(show: Show) -> list[str]:
+    return ["--netuid", str(NETUID), "--genesis", show.tape.recording.genesis]
+
+
 def _verified(show: Show, snapshot: Path) -> Step:
-    arguments = [
-        "verify",
-        str(snapshot),
-        "--trust",
-        str(show.running.key_file),
-        "--netuid",
-        str(NETUID),
-        "--genesis",
-        show.tape.recording.genesis,
-    ]
+    arguments = ["verify", str(snapshot), "--trust", str(show.running.key_file), *_place(show)]
     return _done(show, "Verify it offline", arguments, Exit.CLEAN)
 
 
@@ -97,5 +98,5 @@ def _replayed(show: Show, one: Judged, folder: Path) -> Step:
 def _done(show: Show, title: str, arguments: list[str], expected: int) -> Step:
     """Do it and say what came of it."""
     done = service.ask(show.running.home, *arguments)
-    lines = (done.stdout.strip() or done.stderr.strip()).splitlines()[:FIRST]
+    lines = [line for line in (done.stdout.strip() or done.stderr.strip()).splitlines() if line.strip()][:FIRST]
     return Step(title, shlex.join(["forensics", *arguments]), tuple(lines), done.returncode == expected)

@@ -31,9 +31,10 @@ from forensics.errors import Unavailable
 
 WAVE_SECONDS = 600.0
 """The longest a wave may take before the demo gives up."""
-LOOK_SECONDS = 0.5
+LOOK_SECONDS = 1.0
 CHAIN_SECONDS = 0.5
-CLIENT = "client"
+NOT_YET = frozenset({"pending", "no_commitment", "not_judged"})
+"""Reasons of a verdict that is none yet."""
 Say = Callable[[str], None]
 Waves = Sequence[Sequence[Miner]]
 
@@ -105,7 +106,7 @@ class Show:
         Raises:
             Unavailable: The service ended or took too long.
         """
-        self.tape.show(1)
+        self._until(self.office.published, "the service published nothing")
         if at_once:
             self._wave([m for wave in self.waves for m in wave], moments=self.tape.looks, say=say)
         else:
@@ -137,13 +138,10 @@ class Show:
         at = perf_counter()
         self.shown |= {miner.hotkey: at for miner in wave}
         self.tape.show(moments)
-        service.wait_for(
-            lambda: self._look(wave, say),
-            self.running,
-            seconds=WAVE_SECONDS,
-            pause=LOOK_SECONDS,
-            what="the service did not judge everybody",
-        )
+        self._until(lambda: self._look(wave, say), "the service did not judge everybody")
+
+    def _until(self, condition: Callable[[], bool], otherwise: str) -> None:
+        service.wait_for(condition, self.running, seconds=WAVE_SECONDS, pause=LOOK_SECONDS, what=otherwise)
 
     def _look(self, wave: Sequence[Miner], say: Say) -> bool:
         """Read as a validator; whether everything shown so far is judged, and published."""
@@ -201,7 +199,7 @@ def open_show(folder: Path, waves: Waves, *, say: Say) -> Iterator[Show]:
             netuid=NETUID,
             network=NETWORK,
             genesis=tape.recording.genesis,
-            cache=folder / CLIENT,
+            cache=folder / "client",
         )
         yield Show(running, tape, Office.of(home, tape.recording.genesis), client, waves, {root: BASE})
 
@@ -217,7 +215,4 @@ def _register_base(home: Path, base: Path) -> str:
 
 
 def _is_judged(verdict: UidVerdict) -> bool:
-    return verdict.status is not Status.UNKNOWN or all(r.code not in _NOT_YET for r in verdict.reasons)
-
-
-_NOT_YET = frozenset({"pending", "no_commitment", "not_judged"})
+    return verdict.status is not Status.UNKNOWN or all(r.code not in NOT_YET for r in verdict.reasons)

@@ -97,15 +97,15 @@ def ask(home: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
 
 @contextmanager
 def running(home: Path) -> Iterator[Running]:
-    """Start the service, and stop it whatever happens.
+    """Start the service, and stop it whatever happens; if we are killed, it ends because its stdin does.
 
     Raises:
         Unavailable: It did not start.
     """
     with (home / LOG).open("wb") as log:
         process = subprocess.Popen(  # noqa: S603 - our own program
-            command(home, "serve", "--port", "0"),
-            stdin=subprocess.DEVNULL,
+            command(home, "serve", "--port", "0", "--until-stdin-ends"),
+            stdin=subprocess.PIPE,
             stdout=log,
             stderr=log,
             env=environment(),
@@ -139,6 +139,8 @@ def _stop(process: subprocess.Popen[bytes]) -> None:
     except subprocess.TimeoutExpired:
         process.kill()
         process.wait()
+    if process.stdin is not None:
+        process.stdin.close()
 
 
 def _address(home: Path, process: subprocess.Popen[bytes]) -> str:

@@ -18,6 +18,7 @@ from forensics.entries.claimed import ENDED, State
 from forensics.entries.entries import Entries
 from forensics.policy.file import default
 from forensics.snapshots.contents import assemble
+from forensics.snapshots.shelf import Shelf
 from forensics.store.blobs import Blobs
 from forensics.store.engine import connect
 from forensics.verdicts.store import Verdicts
@@ -43,6 +44,10 @@ class Office:
     def of(cls, home: Path, genesis: str) -> Office:
         """Those of a home that was made with no settings but its own."""
         return cls(connect(f"sqlite:///{home / 'forensics.db'}"), home / "blobs", genesis)
+
+    def published(self) -> bool:
+        """Whether there is a snapshot to be read."""
+        return Shelf(self.engine, self.genesis).newest_sequence(NETUID) is not None
 
     def settled(self, commitments: int, published: Sequence[UidVerdict]) -> bool:
         """Whether so many commitments were taken in, each is judged or waits, and what is published says so."""

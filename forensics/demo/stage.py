@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import multiprocessing
-from collections.abc import Callable, Mapping
+import signal
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -54,18 +56,42 @@ def train(folder: Path, *, say: Callable[[str], None]) -> tuple[dict[str, Weight
     tokenizer = decoder.make_tokenizer()
     tokenizer.save(str(folder / "tokenizer.json"))
     context = multiprocessing.get_context("spawn")
-    with ProcessPoolExecutor(max_workers=WORKERS, mp_context=context) as pool:
+    with ProcessPoolExecutor(WORKERS, context) as pool, _ended_with(pool):
         waiting: dict[str, Course] = dict(COURSES)
         done: set[str | None] = {None}
         running: dict[Future[str], str] = {}
         while waiting or running:
             for name in [n for n, course in waiting.items() if course.parent in done]:
-                running[pool.submit(_train_one, folder, name, waiting.pop(name))] = name
+                with _interrupts_held_back():
+                    running[pool.submit(_train_one, folder, name, waiting.pop(name))] = name
             for job in wait(running, return_when=FIRST_COMPLETED).done:
                 name = running.pop(job)
                 say(f"{name}: {job.result()}")
                 done.add(name)
     return {name: load_file(folder / f"{name}.safetensors") for name in COURSES}, tokenizer
+
+
+@contextmanager
+def _ended_with(pool: ProcessPoolExecutor) -> Iterator[None]:
+    """Whatever ends this ends the training at once, not at the end of its lessons."""
+    before = set(multiprocessing.active_children())
+    try:
+        yield
+    except BaseException:
+        pool.shutdown(wait=False, cancel_futures=True)
+        for child in set(multiprocessing.active_children()) - before:
+            child.terminate()
+        raise
+
+
+@contextmanager
+def _interrupts_held_back() -> Iterator[None]:
+    """Processes that are started now never see an interrupt: a terminal sends it to all, and we end them."""
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 def _train_one(folder: Path, name: str, course: Course) -> str:

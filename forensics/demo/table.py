@@ -19,10 +19,16 @@ from forensics.demo.verdict import COSTLY, Judged
 
 STYLES = {"cost": "bold red", "work": "green", "wrong": "bold white on red", "quiet": "dim", "held": "yellow"}
 HOTKEY, DIGEST = 7, 10  # characters shown
+WIDE = 110  # columns of a terminal from which everything is shown
 
 
-def table(judged: Sequence[Judged]) -> Table:
-    """By uid; truth is in the column ``what they did``, what the client read in those after it."""
+def table(judged: Sequence[Judged], *, narrow: bool = False) -> Table:
+    """By uid; truth is in the column ``what they did``, what the client read in those after it.
+
+    Args:
+        judged: The rows.
+        narrow: Leave out evidence and seconds.
+    """
     made = Table(title="What a validator reads", title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False)
     made.add_column("uid", justify="right", no_wrap=True)
     made.add_column("miner", no_wrap=True)
@@ -31,11 +37,12 @@ def table(judged: Sequence[Judged]) -> Table:
     made.add_column("times", justify="right", no_wrap=True)
     made.add_column("reason", no_wrap=True)
     made.add_column("of", max_width=19)
-    made.add_column("evidence", no_wrap=True)
-    made.add_column("s", justify="right", no_wrap=True)
     made.add_column("marked", no_wrap=True)
+    if not narrow:
+        made.add_column("evidence", no_wrap=True)
+        made.add_column("s", justify="right", no_wrap=True)
     for one in judged:
-        made.add_row(*_row(one))
+        made.add_row(*_row(one)[: len(made.columns)])
     return made
 
 
@@ -49,9 +56,9 @@ def _row(one: Judged) -> list[RenderableType]:
         Text(f"{answer.multiplier:.1f}", style=_style(answer.status)),
         Text(answer.code or answer.relation or "-", style="" if answer.code or answer.relation else STYLES["quiet"]),
         _of(one),
+        _mark(one),
         Text((answer.evidence or "-").removeprefix("sha256:")[:DIGEST], style=STYLES["quiet"]),
         "-" if one.seconds is None else f"{one.seconds:.1f}",
-        _mark(one),
     ]
 
 
@@ -80,9 +87,7 @@ def _mark(one: Judged) -> Text:
     if one.answer.status is Status.UNKNOWN:
         return Text("not judged", style="yellow")
     if not one.true_relation:
-        return Text(
-            f"not {one.answer.relation or 'nobody'}{'' if one.answer.relation else chr(39) + 's'}", style="yellow"
-        )
+        return Text(f"not {one.answer.relation}" if one.answer.relation else "whose?", style="yellow")
     return Text(f"not {one.answer.of[0][0]}'s" if one.answer.of else "whose?", style="yellow")
 
 
@@ -117,7 +122,8 @@ def steps(shown: Sequence[Step]) -> Text:
 
 def show(judged: Sequence[Judged], shown: Sequence[Step], *, seconds: float, console: Console) -> None:
     """Print the table, the sum and the steps; lines that are commands are not broken."""
-    console.print(Group(table(judged), summary(judged, seconds)), markup=False, highlight=False)
+    narrow = console.width < WIDE
+    console.print(Group(table(judged, narrow=narrow), summary(judged, seconds)), markup=False, highlight=False)
     console.print(steps(shown), markup=False, highlight=False, soft_wrap=True)
 
 

@@ -151,6 +151,7 @@ class Entries:
             reason=reason[:REASON_LIMIT],
             turn=turn + 1,
             attempts=EntryRow.attempts + (1 if counts else 0),
+            begun=0,
             due_at=due_at,
         )
 
@@ -162,6 +163,7 @@ class Entries:
             reason=reason[:REASON_LIMIT],
             turn=turn + 1,
             attempts=EntryRow.attempts + (1 if counts else 0),
+            begun=0,
             due_at=due_at,
         )
 

@@ -17,12 +17,16 @@ if TYPE_CHECKING:
 __all__ = ["Fetched", "Hub", "HubReference", "LocalHub", "Refusal", "RemoteFile", "open_hub"]
 
 
-def open_hub(settings: Settings) -> Hub:
+def open_hub(settings: Settings, *, tries: int = 4) -> Hub:
     """The hub that the settings name: a folder where ``hub`` is a ``file:`` URL, else the Hugging Face hub there.
+
+    Args:
+        settings: Of the service.
+        tries: How often a hub that is away is asked before it is called so.
 
     Raises:
         UsageError: The setting is neither.
     """
     from .opening import open_hub as opened
 
-    return opened(settings)
+    return opened(settings, tries=tries)

@@ -7,15 +7,30 @@ import errno
 import hashlib
 import os
 import shutil
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Final
 
 from .interface import Refusal, State
 
+try:
+    import fcntl
+except ImportError:  # Windows: one process at a time is then the caller's to see to
+    fcntl = None  # type: ignore[assignment]
+
 CHUNK: Final = 1 << 20
 PART: Final = ".part"
 """Ending of a file that is not whole yet; no repository may use it, for it is none of the kinds that are fetched."""
+
+
+@contextlib.contextmanager
+def alone(folder: Path) -> Iterator[None]:
+    """Wait until nobody else, here or in another process, brings files into this folder."""
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    with folder.with_name(f".{folder.name}.lock").open("a") as file:
+        if fcntl is not None:
+            fcntl.flock(file, fcntl.LOCK_EX)  # given back when the file is closed, also by a kill
+        yield
 
 
 def below(folder: Path, name: str) -> Path:

@@ -30,7 +30,6 @@ FIRST_LOOK: Final = 1 << 16
 LOOK_ABOVE: Final = 1 << 20
 """Weights up to this size are fetched without a look at their header before."""
 TRIES: Final = 4
-_TRIES: Final = {State.UNAVAILABLE: TRIES, State.CHANGED: 2}
 WAIT: Final = 2.0
 """Seconds before the second try; doubled for each one after it."""
 PATIENCE: Final = 60.0
@@ -46,6 +45,7 @@ class HuggingFaceHub:
         limits: What a repository may ask of us.
         pool: Files that came before, by digest; None to keep none.
         sleep: Waits between two tries.
+        tries: How often a hub that is away is asked.
     """
 
     def __init__(
@@ -55,8 +55,14 @@ class HuggingFaceHub:
         *,
         pool: Pool | None = None,
         sleep: Callable[[float], object] = time.sleep,
+        tries: int = TRIES,
     ) -> None:
         self._wire, self._limits, self._pool, self._sleep = wire, limits or FetchLimits(), pool, sleep
+        self._tries = {State.UNAVAILABLE: tries, State.CHANGED: min(tries, 2)}
+
+    def close(self) -> None:
+        """Close its connections."""
+        self._wire.client.close()
 
     def list(self, reference: HubReference) -> Listing:
         """Names, sizes and digests of the files that would be fetched."""
@@ -65,17 +71,17 @@ class HuggingFaceHub:
         return self._limits.choose(reference, _listed(raw, reference))
 
     def fetch(self, reference: HubReference, folder: Path, progress: Progress | None = None) -> Fetched:
-        """Bring a repository into a folder; one process at a time for each folder."""
+        """Bring a repository into a folder; whoever comes second waits, and finds it there."""
         began = time.monotonic()
         listing = self.list(reference)
-        missing = [file for file in listing.files if not self._is_there(folder, file)]
-        for file in missing:
-            if file.name.endswith(".safetensors") and file.size > LOOK_ABOVE:
-                self.look(reference, file)
-        done, came = listing.bytes - sum(file.size for file in missing), 0
-        with _disk(folder):
+        with _disk(folder), disk.alone(folder):
+            missing = [file for file in listing.files if not self._is_there(folder, file)]
             disk.room_for(folder, sum(file.size for file in missing), keep_free=self._limits.keep_free)
+            for file in missing:
+                if file.name.endswith(".safetensors") and file.size > LOOK_ABOVE:
+                    self.look(reference, file)
             folder.mkdir(parents=True, exist_ok=True)
+            done, came = listing.bytes - sum(file.size for file in missing), 0
             for file in missing:
                 at = done
                 told = None if progress is None else (lambda n, at=at: progress(at + n, listing.bytes))
@@ -181,12 +187,12 @@ class HuggingFaceHub:
 
     def _again(self, once: Callable[[], T]) -> T:
         """Try a few times when the hub is away or sends something else than it announced."""
-        for turn in range(TRIES):
+        for turn in range(max(self._tries.values())):
             try:
                 return once()
             except Refusal as error:
                 wait = error.retry_after if error.retry_after is not None else WAIT * 2**turn
-                if turn + 1 >= _TRIES.get(error.state, 1) or wait > PATIENCE:
+                if turn + 1 >= self._tries.get(error.state, 1) or wait > PATIENCE:
                     raise
                 self._sleep(wait)
         raise AssertionError("unreachable")

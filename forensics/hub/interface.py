@@ -73,7 +73,7 @@ class Refusal(ForensicsError):
         retry_after: float | None = None,
     ) -> None:
         super().__init__(what, where=where, got=got, expected=expected, remedy=remedy)
-        self.state, self.retry_after = state, retry_after
+        self.state, self.retry_after, self.code = state, retry_after, f"hub_{state}"
         self.exit = Exit.BAD_INPUT if state in _BAD else Exit.UNAVAILABLE
 
     def terminal(self, since_commit: timedelta) -> bool:

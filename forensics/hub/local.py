@@ -11,9 +11,10 @@ import stat
 import time
 from collections.abc import Iterator
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
-from .files import below, digest_of, room_for, write_stream
+from .files import CHUNK, alone, below, digest_of, room_for, write_stream
 from .interface import Fetched, HubMisuse, Listing, Progress, Refusal, RemoteFile, State
 from .limits import FetchLimits
 from .reference import HubReference
@@ -44,25 +45,13 @@ class LocalHub:
         """Copy what is not there yet."""
         began = time.monotonic()
         source, listing = self._folder(reference), self.list(reference)
-        done, copied, files = 0, 0, []
         try:
             room_for(folder, listing.bytes, keep_free=self._limits.keep_free)
-            for file in listing.files:
-                digest = digest_of(source / file.name)
-                target = below(folder, file.name)
-                if not target.is_file() or digest_of(target) != digest:
-                    with (source / file.name).open("rb") as stream:
-                        write_stream(target, iter(lambda s=stream: s.read(1 << 20), b""))  # type: ignore[misc]
-                    shutil.copystat(source / file.name, target)
-                    copied += file.size
-                done += file.size
-                files.append(replace(file, sha256=digest))
-                if progress is not None:
-                    progress(done, listing.bytes)
-            _remove_others(folder, {file.name for file in listing.files})
+            with alone(folder):
+                files, copied = _copied(source, listing, folder, progress)
         except OSError as error:
             raise _unreadable(reference, error) from None
-        return Fetched(folder, tuple(files), listing.bytes, time.monotonic() - began, copied)
+        return Fetched(folder, files, listing.bytes, time.monotonic() - began, copied)
 
     def _folder(self, reference: HubReference) -> Path:
         repo = self._root / reference.repo
@@ -71,6 +60,27 @@ class LocalHub:
             return folder
         state = State.REVISION_MISSING if repo.is_dir() else State.NOT_FOUND
         raise Refusal(state, "not in this folder", where=str(reference), expected=str(folder))
+
+
+def _copied(
+    source: Path, listing: Listing, folder: Path, progress: Progress | None
+) -> tuple[tuple[RemoteFile, ...], int]:
+    """Make ``folder`` what the listing says; the files with their digests, and bytes that were copied."""
+    done, copied, files = 0, 0, []
+    for file in listing.files:
+        digest = digest_of(source / file.name)
+        target = below(folder, file.name)
+        if not target.is_file() or digest_of(target) != digest:
+            with (source / file.name).open("rb") as stream:
+                write_stream(target, iter(partial(stream.read, CHUNK), b""))
+            shutil.copystat(source / file.name, target)
+            copied += file.size
+        done += file.size
+        files.append(replace(file, sha256=digest))
+        if progress is not None:
+            progress(done, listing.bytes)
+    _remove_others(folder, {file.name for file in listing.files})
+    return tuple(files), copied
 
 
 def _files(folder: Path, where: str) -> Iterator[RemoteFile]:

@@ -8,7 +8,7 @@ from urllib.parse import unquote, urlsplit
 from ..errors import UsageError
 from ..settings import Settings
 from ..text import without_userinfo
-from .huggingface import HuggingFaceHub
+from .huggingface import TRIES, HuggingFaceHub
 from .interface import Hub
 from .limits import FetchLimits
 from .local import LocalHub
@@ -23,7 +23,7 @@ def limits_of(settings: Settings) -> FetchLimits:
     )
 
 
-def open_hub(settings: Settings) -> Hub:
+def open_hub(settings: Settings, *, tries: int = TRIES) -> Hub:
     """The hub that the settings name.
 
     Raises:
@@ -37,4 +37,4 @@ def open_hub(settings: Settings) -> Hub:
         raise UsageError("no URL of a hub", where="setting hub", got=without_userinfo(settings.hub)[:120])
     wire = connect(settings.hub, token=settings.hub_token.get_secret_value())
     pool = Pool(settings.home / "cache" / "hub" / "files", max_bytes=settings.hub_pool_bytes)
-    return HuggingFaceHub(wire, limits_of(settings), pool=pool if settings.hub_pool_bytes else None)
+    return HuggingFaceHub(wire, limits_of(settings), pool=pool if settings.hub_pool_bytes else None, tries=tries)

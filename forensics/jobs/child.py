@@ -13,8 +13,8 @@ import sys
 import threading
 from collections.abc import Callable, Mapping
 
-SHORTEST, LONGEST = 1.0, 60.0  # seconds between a death and the next start
-STEADY = 60.0  # seconds alive after which the next death is taken for the first
+SHORTEST, LONGEST = 0.5, 30.0  # seconds between a death and the next start
+STEADY = 15.0  # seconds alive after which the next death is taken for the first
 GRACE = 20.0
 
 
@@ -75,9 +75,10 @@ class Child:
         timer.daemon = True
         timer.start()
         environment = {**os.environ, **self._environment}
-        self._process = subprocess.Popen(  # noqa: S603 - our own program
-            self._command, stdin=subprocess.PIPE, env=environment
-        )
-        self._process.wait()
+        process = subprocess.Popen(self._command, stdin=subprocess.PIPE, env=environment)  # noqa: S603 - our own program
+        self._process = process
+        process.wait()
+        if process.stdin is not None:
+            process.stdin.close()
         timer.cancel()
         return alive.is_set()

@@ -13,6 +13,8 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
+from detectors.evidence import decimal
+
 from ..errors import PolicyInvalid, Unavailable
 from . import hard
 from .policy import SCHEMA, Detector, Keeps, Mode, Operators, Policy, Snapshots, Status
@@ -152,7 +154,7 @@ def _detector(table: _Table) -> Detector:
 
 
 def _probability(table: _Table, key: str, most: float, rule: str) -> str:
-    expected = f'a decimal in quotes, at most "{most:g}" ({rule} cannot be loosened)'
+    expected = f'a decimal in quotes, at most "{decimal(most)}" ({rule} cannot be loosened)'
     value = table.text(key, _DECIMAL, expected)
     if Decimal(value) > Decimal(repr(most)):
         raise table.wrong(key, value, expected)

@@ -55,7 +55,8 @@ def _judged(submission: Submission, reading: Reading | None, roots: set[str], po
         entry = reading.snapshot.by_hotkey.get(submission.hotkey)
         seat = None if entry is None else entry.uid
     if found is None:
-        return Judged(1.0, known=False, why="no verdicts given", uid=seat, names=tuple(names))
+        why = "no verdicts given" if reading is None else "not an address, so there is no verdict"
+        return Judged(1.0, known=False, why=why, uid=seat, names=tuple(names))
     return Judged(found.multiplier, known=found.known, why=found.why, uid=seat, names=tuple(names))
 
 

@@ -52,6 +52,8 @@ class Strangers:
 
 Attested = Callable[[str, str], Place | None]
 """Where an anchored attestation binds this content root for this hotkey."""
+Bound = Callable[[str, Place], Place]
+"""Where a hotkey's commitment, readable at a place, bound what it names."""
 Parents = Callable[[str], Sequence[Declared]]
 """Parents that were declared for a content root."""
 
@@ -59,6 +61,11 @@ Parents = Callable[[str], Sequence[Declared]]
 def nowhere(_root: str, _hotkey: str) -> Place | None:
     """Nothing was attested."""
     return None
+
+
+def as_committed(_hotkey: str, committed: Place) -> Place:
+    """Where it became readable."""
+    return committed
 
 
 def undeclared(_root: str) -> Sequence[Declared]:
@@ -91,6 +98,7 @@ class Examiner:
     Args:
         registry: Known models, and who claims them.
         owners: Who stands behind hotkeys.
+        bound: Where commitments were bound.
         attested: Anchored attestations.
         declared: Declared lineage.
     """
@@ -100,12 +108,13 @@ class Examiner:
         registry: Registry,
         *,
         owners: Owners | None = None,
+        bound: Bound = as_committed,
         attested: Attested = nowhere,
         declared: Parents = undeclared,
     ) -> None:
         self._registry = registry
         self._owners: Owners = owners if owners is not None else Strangers()
-        self._attested, self._declared = attested, declared
+        self._bound, self._attested, self._declared = bound, attested, declared
 
     def findings(self, submitted: Submitted, identified: Mapping[str, Any]) -> tuple[Finding, ...]:
         """What the copy detector says of a submission.
@@ -148,22 +157,27 @@ class Examiner:
             if claim.role is Role.BASE:
                 yield Claim(None, claim.revision, _place(submission), withdrawn=not submission.active)
                 continue
-            hotkey = claim.hotkey or ""
+            hotkey, committed = claim.hotkey or "", _place(submission)
             yield Claim(
                 hotkey or None,
                 claim.revision,
-                _earlier(_place(submission), self._attested(model.content_root, hotkey)),
+                self._effective(hotkey, committed, model.content_root),
                 coldkey=self._owners.coldkey(hotkey) or None,
                 operator=self._owners.operator(hotkey),
                 withdrawn=not submission.active,
             )
 
+    def _effective(self, hotkey: str, committed: Place | None, root: str) -> Place | None:
+        """Where a hotkey bound this content: by commitment or by attestation, whichever came first."""
+        bound = None if committed is None else self._bound(hotkey, committed)
+        places = [place for place in (bound, self._attested(root, hotkey)) if place is not None]
+        return min(places, key=lambda place: place.key, default=None)
+
     def _own(self, submitted: Submitted) -> Claim:
-        committed = Place(submitted.block, submitted.extrinsic)
         return Claim(
             submitted.hotkey,
             submitted.revision or None,
-            _earlier(committed, self._attested(submitted.content_root, submitted.hotkey)),
+            self._effective(submitted.hotkey, Place(submitted.block, submitted.extrinsic), submitted.content_root),
             coldkey=self._owners.coldkey(submitted.hotkey) or None,
             operator=self._owners.operator(submitted.hotkey),
         )
@@ -215,7 +229,3 @@ def _itself(model: KnownModel | None, submitted: Submitted) -> bool:
 def _place(submission: Submission) -> Place | None:
     claim = submission.claim
     return None if claim.block is None else Place(claim.block, claim.extrinsic)
-
-
-def _earlier(one: Place | None, other: Place | None) -> Place | None:
-    return min((place for place in (one, other) if place is not None), key=lambda place: place.key, default=None)

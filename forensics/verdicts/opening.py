@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from .attested import Attested
 from .identified import Examiner
 from .owners import ChainOwners
+from .places import ChainPlaces
 
 if TYPE_CHECKING:
     from sqlalchemy import Engine
@@ -27,8 +28,9 @@ def examiner(
         netuid: The only subnet served; with None, hand-overs between keys are not looked up.
         attestations: What was attested; commitments alone order claims when None.
     """
+    bound = ChainPlaces(engine, genesis).bound
     if attestations is None:
-        return Examiner(registry, owners=ChainOwners(engine, genesis))
+        return Examiner(registry, owners=ChainOwners(engine, genesis), bound=bound)
     said = Attested(attestations, netuid=netuid)
     owners = ChainOwners(engine, genesis, origin=said.origin)
-    return Examiner(registry, owners=owners, attested=said.place, declared=said.declared)
+    return Examiner(registry, owners=owners, bound=bound, attested=said.place, declared=said.declared)

@@ -43,6 +43,7 @@ def own_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         monkeypatch.delenv(name, raising=False)
     home = tmp_path / "home"
     monkeypatch.setenv("FORENSICS_HOME", str(home))
+    monkeypatch.setenv("FORENSICS_HUB", tmp_path.as_uri())
     return home
 
 

@@ -1,5 +1,10 @@
 from __future__ import annotations
 
+import contextlib
+import os
+import tracemalloc
+from pathlib import Path
+
 import pyarrow
 import pyarrow.parquet
 import pytest
@@ -63,3 +68,62 @@ def test_too_large_is_refused_before_it_is_read(tmp_path, monkeypatch):
     monkeypatch.setattr(tables, "MAX_BYTES", 4)
     with pytest.raises(BadInput, match="too large"):
         read(write(tmp_path, "a,b\n1,2\n"))
+
+
+PLAIN = {"a": ["1", "2"], "b": ["x", "y"]}
+
+
+def parquet(tmp_path, columns, **options):
+    path = tmp_path / "table.parquet"
+    pyarrow.parquet.write_table(pyarrow.table(columns), path, **options)
+    return path
+
+
+def test_bytes_are_text_and_other_columns_are_left_alone(tmp_path):
+    path = parquet(tmp_path, {"x": [[1], [2]], "b": [b"x", b"y"], "a": pyarrow.array(["1", "2"]).dictionary_encode()})
+    assert read(path) == [(2, ("1", "x", "")), (3, ("2", "y", ""))]
+
+
+@pytest.mark.parametrize(
+    ("column", "message"),
+    [
+        ([b"x", b"\xff"], "not UTF-8"),
+        ([["x"], ["y"]], "not plain values"),
+        ([{"k": 1}, {"k": 2}], "not plain values"),
+        (["x", "y" * 50_000], "cell is too long"),
+    ],
+)
+def test_what_a_parquet_column_must_not_be(tmp_path, column, message):
+    with pytest.raises(BadInput, match=message):
+        read(parquet(tmp_path, PLAIN | {"b": column}))
+
+
+def test_a_long_text_that_is_repeated_is_never_multiplied(tmp_path):
+    """400 kB of file, 80 GB of text."""
+    text = pyarrow.DictionaryArray.from_arrays(pyarrow.array([0] * 9_000, pyarrow.int32()), ["x" * 9_000_000])
+    path = parquet(tmp_path, {"a": text, "b": text})
+    tracemalloc.start()
+    with pytest.raises(BadInput, match="too long"):
+        read(path)
+    assert tracemalloc.get_traced_memory()[1] < 100 << 20
+    tracemalloc.stop()
+
+
+def test_a_damaged_page_is_bad_input(tmp_path):
+    path = parquet(tmp_path, {"a": [str(i) for i in range(99)], "b": ["x"] * 99}, compression="none")
+    raw = bytearray(path.read_bytes())
+    for start in (4, 40, 200, 400):
+        path.write_bytes(raw[:start] + bytes([0xFF] * 24) + raw[start + 24 :])
+        with contextlib.suppress(BadInput):  # anything else would be a crash, or blamed on the disk
+            read(path)
+    path.write_bytes(raw[:4] + bytes([0xFF] * 60) + raw[64:])
+    with pytest.raises(BadInput, match="damaged"):
+        read(path)
+
+
+def test_devices_and_pipes_are_no_tables(tmp_path):
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    for path in (pipe, Path("/dev/zero")):
+        with pytest.raises(BadInput, match="a device or a pipe"):
+            read(path)

@@ -71,6 +71,15 @@ def test_nothing_left_after_a_symmetry_is_equivalent() -> None:
     assert said(replace(evidence([]), changes=still, transforms=("renamed",))).relation is Relation.IDENTICAL
 
 
+def test_rounding_alone_is_identical_and_with_a_permutation_equivalent() -> None:
+    rounded = tuple(change(i, z=0.2, relative=0.0017, kind="cast:bf16") for i in range(4))
+    for transforms, relation in (((), Relation.IDENTICAL), (("permuted:mlp",), Relation.EQUIVALENT)):
+        answer = said(replace(evidence([]), changes=rounded, transforms=transforms))
+        assert answer.relation is relation
+        assert answer.false_accusation_probability == 0.0
+        assert answer.transforms == (*transforms, "cast:bf16")
+
+
 def test_rounding_after_a_rotation_is_equivalent_and_noise_is_not() -> None:
     rounded = tuple(change(i, z=0.2, relative=0.0017) for i in range(6))
     noisy = tuple(change(i, z=0.2, relative=0.01) for i in range(6))

@@ -12,6 +12,7 @@ from fingerprint.fingerprint import Lattice, SlotSketch, Statistics
 
 SLOT = Slot(Role.UP, 0)
 COLUMNS = np.arange(64)
+PLACES = (COLUMNS, COLUMNS)
 
 
 def bf16(values: np.ndarray) -> np.ndarray:
@@ -45,21 +46,21 @@ def sketch(grid: np.ndarray, scheme: str = "") -> SlotSketch:
 
 def change(c: np.ndarray, r: np.ndarray, scheme: str = "") -> SlotChange:
     ours, theirs = gridded.Seen(c, c), gridded.Seen(r, r)
-    return gridded.change(SLOT, sketch(c, scheme), sketch(r), ours, theirs, None, refolded=False, columns=COLUMNS)
+    return gridded.change(SLOT, sketch(c, scheme), sketch(r), ours, theirs, None, refolded=False, places=PLACES)
 
 
 @pytest.mark.parametrize("group", [64, 32])
 def test_rounding_to_levels_keeps_the_order_of_what_shares_a_scale(group: int) -> None:
-    assert gridded.in_order(int8(weights(), group), weights(), COLUMNS)
+    assert gridded.in_order(int8(weights(), group), weights(), PLACES, 64)
 
 
 def test_a_light_update_that_was_then_quantised_swaps_neighbours() -> None:
-    assert not gridded.in_order(int8(light(weights(), 1.0)), weights(), COLUMNS)
+    assert not gridded.in_order(int8(light(weights(), 1.0)), weights(), PLACES, 64)
 
 
 def test_order_of_few_values_proves_nothing() -> None:
     w = weights()[:1, :8]
-    assert not gridded.in_order(w, w, COLUMNS[:8])
+    assert not gridded.in_order(w, w, (COLUMNS[:1], COLUMNS[:8]), 64)
 
 
 def test_a_quantised_reference_leaves_nothing_and_a_quantised_child_settles_nothing() -> None:

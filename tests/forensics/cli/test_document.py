@@ -8,5 +8,6 @@ def test_the_page_is_current():
 
 
 def test_every_command_of_the_page_has_its_help():
+    page = document.page()
     for title in document.titles():
-        assert f"Usage: {title}" in document.page()
+        assert f"Usage: {title}" in page

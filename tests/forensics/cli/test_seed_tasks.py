@@ -70,7 +70,48 @@ def test_a_file_that_is_none_is_refused(run, tmp_path, text, message):
     assert message in err
 
 
+@pytest.mark.parametrize(
+    "items",
+    ["sat=0", "sat=²", "sat=-1", "sat=1000001", "sat", "=1", "sat/9=1", "sat/1/2=1", "nope=999999", "x" * 600 + "=1"],
+)
+def test_amounts_that_make_no_sense_are_usage(run, items):
+    code, out, err = run("--seed", SEED, "--items", "lists=1", "--items", items)
+    assert (code, out) == (2, "")
+    assert "--items" in err
+
+
+@pytest.mark.parametrize("seed", ["", "ab" * 33, "\u00e9" * 64, "ab " * 21 + "a", "0x" + "ab" * 31])
+def test_seeds_that_are_none_are_usage(run, seed):
+    assert run("--seed", seed, "--items", "sat=1")[0] == 2
+
+
+def test_devices_and_folders_are_no_files(run, tmp_path):
+    assert run("/dev/zero")[0] == 3
+    assert run(tmp_path)[0] == 3
+
+
+@pytest.mark.parametrize("name", ["\x1b[31m", "\ud800", "sat\x00"])
+def test_names_of_a_hostile_file_reach_no_terminal(run, tmp_path, name):
+    file = tmp_path / "items.json"
+    file.write_text(json.dumps([{"environment": name, "key": SEED, "id": name}]))
+    code, out, err = run(file)
+    assert (code, out) == (0, "")
+    assert "\x1b" not in err
+    assert "passed over" in err
+
+
+def test_numbers_that_json_lacks_do_not_come_out_again(run, tmp_path):
+    file = tmp_path / "items.json"
+    file.write_text('[{"environment": "sat", "key": "%s", "id": NaN, "index": 1e999}]' % SEED)  # noqa: UP031
+    for words in ([], ["--json"]):
+        code, out, _ = run(file, *words)
+        assert code in (0, 3)
+        assert "NaN" not in out
+        assert "Infinity" not in out
+
+
 def test_usage(run, tmp_path):
+    assert run("--seed", SEED, "--items", "sat=1", "--items", "sat=2")[0] == 2
     assert run()[0] == 2
     assert run("--seed", "ab")[0] == 2
     assert run("--seed", SEED, "--items", "sat=x")[0] == 2

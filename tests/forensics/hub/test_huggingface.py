@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import json
 import logging
+import threading
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
@@ -235,6 +236,7 @@ def test_errors_of_the_hub_are_states(hub, server, tmp_path, status, headers, st
     error = refused(hub, tmp_path / "here")
     assert (error.state, error.exit) == (state, Exit.UNAVAILABLE)
     assert not (tmp_path / "here").exists()
+    assert list(tmp_path.iterdir()) == []
     assert error.terminal(timedelta(minutes=16)) is (state is not State.UNAVAILABLE)
     assert not error.terminal(timedelta(minutes=14))
 
@@ -313,7 +315,7 @@ def test_limits_hold_before_anything_is_downloaded(make, server, tmp_path):
     for limits in (replace(LIMITS, total_bytes=1000), replace(LIMITS, file_bytes=1000), replace(LIMITS, files=2)):
         assert refused(make(limits=limits), tmp_path).state is State.TOO_LARGE
     assert refused(make(limits=replace(LIMITS, keep_free=1 << 60)), tmp_path).state is State.DISK_FULL
-    assert [wanted for _, wanted in server.downloads()] == ["bytes=0-65535"]
+    assert server.downloads() == []
 
 
 @pytest.mark.parametrize(
@@ -340,6 +342,17 @@ def test_a_header_longer_than_the_first_look_is_read_to_its_end(hub, server, tmp
     server.repos["org/model"] = {"model.safetensors": many}
     hub.fetch(REFERENCE, tmp_path)
     assert [wanted.split("-")[0] for _, wanted in server.downloads()] == ["bytes=0", "bytes=65536", ""]
+
+
+def test_two_who_fetch_one_commit_at_once_fetch_it_once(make, server, tmp_path):
+    hubs, results = [make(), make()], []
+    threads = [threading.Thread(target=lambda h=h: results.append(h.fetch(REFERENCE, tmp_path / "x"))) for h in hubs]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert sorted(result.downloaded for result in results) == [0, results[0].bytes]
+    assert there(tmp_path / "x") == FILES
 
 
 def test_weights_that_came_before_are_not_fetched_again_whoever_submits_them(make, server, tmp_path):
@@ -386,5 +399,5 @@ def test_the_setting_reaches_the_hub(server, tmp_path):
     settings = load(hub=server.url, hub_token=SECRET, hub_keep_free=0)
     hub = open_hub(settings)
     hub.fetch(REFERENCE, tmp_path / "here")
-    hub._wire.client.close()
+    hub.close()
     assert SECRET not in repr(settings)

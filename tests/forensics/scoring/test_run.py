@@ -82,6 +82,12 @@ def test_a_verdict_on_another_revision_is_no_verdict():
     assert "unknown revision" in found.rows[0].judged.why
 
 
+def test_names_instead_of_addresses_have_no_verdict():
+    plain = bernoulli(np.random.default_rng(1), np.array([0.5]), width=1, questions=5)
+    (row,) = score(plain, policy(), reading()).rows
+    assert (row.judged.multiplier, row.judged.why) == (1.0, "not an address, so there is no verdict")
+
+
 def test_neutral_verdicts_are_said():
     expired = reading(later=LIFE)
     found = score(field(0.6, 0.3), policy(), expired)

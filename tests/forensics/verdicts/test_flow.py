@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import pytest
@@ -11,11 +12,12 @@ from attest.log import verify_receipt
 from attest.predicates.verdict import Status, UidVerdict, Verdicts
 from forensics import evidence
 from forensics.attestations.record import envelope_of
+from forensics.store.blobs import Blobs
+from forensics.store.engine import connect
+from forensics.store.migrate import ensure
 from tests.forensics import models
 from tests.forensics.attesting import GENESIS, NETUID
 from tests.forensics.verdicts.field import SIGNER, Field, hotkey, revision, trained
-
-pytestmark = pytest.mark.parametrize("database_url", ["sqlite"], indirect=True)
 
 
 @dataclass(frozen=True)
@@ -36,8 +38,13 @@ def by_name(field: Field, verdicts: Verdicts) -> dict[str, UidVerdict]:
     return {name: found[hotkey(name)] for name in field.names}
 
 
-@pytest.fixture
-def played(field) -> Field:
+@pytest.fixture(scope="module")
+def played(tmp_path_factory) -> Iterator[Field]:
+    """Both databases are tested where something is stored; what follows from it is the same on either."""
+    folder = tmp_path_factory.mktemp("played")
+    engine = connect(f"sqlite:///{folder / 'forensics.db'}")
+    ensure(engine)
+    field = Field(engine, Blobs((folder / "blobs").as_uri()), folder / "cache")
     field.owners = Chain({hotkey("ada"): "cold of ada", hotkey("ada2"): "cold of ada"})
     base, ada = models.decoder(1), trained(models.decoder(1))
     field.base(models.fingerprint(base))
@@ -54,7 +61,8 @@ def played(field) -> Field:
     field.submit("early", models.fingerprint(models.noisy(models.decoder(9), 0.01)), block=5)
     field.verdicts.judge(field.commit("gone", block=80, state="parked", reason="not_found: the hub says 404"))
     field.commit("fresh", block=90)
-    return field
+    yield field
+    engine.dispose()
 
 
 def test_everybody_gets_the_verdict_that_is_true(played):
