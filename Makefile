@@ -44,8 +44,9 @@ lint: $(STAMP) ## style, and which package may import which
 types: $(STAMP) ## mypy, strict
 	$(BIN)/mypy
 
-docs: $(STAMP) ## write docs/cli.md and docs/schemas from the code itself (CHECK=1: only say whether it is current)
+docs: $(STAMP) ## write docs/cli.md, errors, OpenAPI and schemas from the code itself (CHECK=1: only say whether it is current)
 	$(BIN)/python -m forensics.cli.document $(if $(CHECK),--check)
+	$(BIN)/python -m forensics.api.document $(if $(CHECK),--check)
 	$(BIN)/python docs/schemas/generate.py $(if $(CHECK),--check)
 
 bench: $(STAMP) ## speed and memory, by stage

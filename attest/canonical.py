@@ -27,8 +27,8 @@ MAX_DEPTH: Final = 32
 """Deepest nesting read; our statements need 9. Bounds the recursion of the parser and of rfc8785."""
 
 MAX_VALUES: Final = 500_000
-"""Most values read, by the commas between them; a bundle of 100,000 files has 400,000. Reading a value costs microseconds
-and a few bytes make one: without this bound 14 MB of ``{},{},`` keep a processor busy for twenty seconds."""
+"""Most values read, by the commas between them; a bundle of 100,000 files has 400,000. Reading a value costs
+microseconds and a few bytes make one: without this bound 14 MB of ``{},{},`` keep a processor busy for 20 s."""
 
 _TOKENS: Final = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"?|[\[\]{}]', re.DOTALL)
 """Strings and brackets. A string without an end is one token too, so that hostile text costs one pass."""

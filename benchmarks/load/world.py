@@ -52,6 +52,7 @@ def publish(
     uids: int,
     sequence: int = 1,
     leaf: int | None = 0,
+    origin: str = "log.example/forensics",
     place: Place = PLACE,
     clock: Clock = now,
 ) -> bytes:
@@ -69,7 +70,7 @@ def publish(
         issued_at=issued.strftime(moment),
         expires_at=(issued + timedelta(hours=1)).strftime(moment),
         policy=PolicyRef("default", 3, digest_of(b"policy")),
-        log=LogRef("log.example/forensics", 12345, "A" * 43 + "="),
+        log=LogRef(origin, 12345, "A" * 43 + "="),
         verdicts=tuple(_verdict(uid) for uid in range(uids)),
     )
     payload = state(predicate).payload()

@@ -109,8 +109,15 @@ def answer_to(error: Ours) -> Response:
     if status >= 500:  # where our things are is nobody's business; the log has the rest
         logs.logger("forensics.api").warning("failed", code=code_of(error), error=str(error))
         return problem(status, code_of(error), error.what, headers={"Retry-After": "5"} if status == 503 else None)
-    fields = {"where": error.where, "got": str(error.got), "expected": str(error.expected), "remedy": error.remedy}
-    return problem(status, code_of(error), error.what, **fields)
+    return problem(
+        status,
+        code_of(error),
+        error.what,
+        where=error.where,
+        got=str(error.got),
+        expected=str(error.expected),
+        remedy=error.remedy,
+    )
 
 
 def install(app: FastAPI) -> None:
