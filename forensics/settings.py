@@ -69,6 +69,7 @@ class Settings(BaseSettings):
         trusted_proxies: Addresses or networks, separated by commas, whose ``X-Forwarded-For`` is believed.
         hooks_loopback: Whether webhooks may go to this machine, and without TLS: for demos and tests.
         log_level: ``debug``, ``info``, ``warning`` or ``error``.
+        backup_password: Seals the private keys in a backup; at least 12 characters. Secret.
         seed_key: Seals the hidden seeds at rest, 64 hex digits. Secret; keep it apart from the database.
     """
 
@@ -104,6 +105,7 @@ class Settings(BaseSettings):
     origin: str = Field(default="", pattern=r"^[!-*,-~]{0,200}$")
     key_password: SecretStr = SecretStr("")
     seed_key: SecretStr = SecretStr("")
+    backup_password: SecretStr = SecretStr("")
     admins: str = Field(default="", max_length=100_000)
     operators: str = Field(default="", max_length=100_000)
     reviewers: str = Field(default="", max_length=100_000)

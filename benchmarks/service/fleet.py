@@ -11,11 +11,13 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from datetime import datetime
 from pathlib import Path
 
 from sqlalchemy import Engine
 
 from forensics.keys import Keys
+from forensics.place import now
 from forensics.settings import Settings, load
 from forensics.store.engine import connect
 from forensics.store.migrate import ensure
@@ -35,6 +37,8 @@ class Fleet:
         database: URL; empty for SQLite in the home, with the worker that the server starts.
         workers: How many are started here; 0 on SQLite.
         port: Where the server listens.
+        started: How many processes were started.
+        started_at: When the last one was started or killed.
     """
 
     home: Path
@@ -42,6 +46,7 @@ class Fleet:
     workers: int
     port: int
     started: int = 0
+    started_at: datetime = field(default_factory=now)
     _server: subprocess.Popen[bytes] | None = None
     _workers: list[subprocess.Popen[bytes]] = field(default_factory=list)
 
@@ -72,6 +77,7 @@ class Fleet:
 
     def kill(self, pid: int) -> None:
         """End one at once and without warning."""
+        self.started_at = now()
         try:
             os.kill(pid, signal.SIGKILL)
         except ProcessLookupError:
@@ -104,7 +110,7 @@ class Fleet:
         raise TimeoutError("the server did not start")
 
     def _start(self, *arguments: str) -> subprocess.Popen[bytes]:
-        self.started += 1
+        self.started, self.started_at = self.started + 1, now()
         log = (self.home / "processes.log").open("ab")
         environment = {**os.environ, "FORENSICS_HOME": str(self.home), "OMP_NUM_THREADS": "1"}
         environment |= {"FORENSICS_DATABASE": self.database} if self.database else {}

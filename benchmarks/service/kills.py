@@ -8,7 +8,10 @@ import time
 from collections import Counter
 from pathlib import Path
 
-from sqlalchemy import Engine
+from sqlalchemy import Engine, func, select
+
+from forensics.store.engine import reading
+from forensics.store.entries import WorkerRow
 
 from . import checks, field
 from .fleet import Fleet, fleet, opened
@@ -16,6 +19,7 @@ from .fleet import Fleet, fleet, opened
 SEED = 20261130
 LONGEST = 6.0  # seconds from one kill to the next
 WITHIN, BATCHES = 0.8, 25  # by when, of the kills, every submission was made, in how many batches
+AT_WORK = 0.7  # of the kills wait for a worker that works; the others may come while everything still starts
 END_SECONDS = 3600.0
 
 
@@ -41,6 +45,8 @@ def kill_and_check(
         with opened(running.settings) as engine:
             for number in range(1, kills + 1):
                 chain.show(min(count, count * math.ceil(BATCHES * number / (WITHIN * kills)) // BATCHES))
+                if rng.random() < AT_WORK:
+                    _until_at_work(running, engine)
                 time.sleep(rng.uniform(0, LONGEST))
                 killed[_kill_one(running, rng)] += 1
                 running.fill()
@@ -71,6 +77,19 @@ def _kill_one(running: Fleet, rng: random.Random) -> str:
     kind, pid = rng.choice(victims)
     running.kill(pid)
     return kind
+
+
+def _until_at_work(running: Fleet, engine: Engine) -> None:
+    """Until the server listens and a worker was heard of since something was last started."""
+    running.until_served()
+    since, deadline = running.started_at, time.monotonic() + END_SECONDS
+    query = select(func.count()).where(WorkerRow.beat_at >= since)
+    while True:
+        with reading(engine) as session:
+            if session.execute(query).scalar_one():
+                return
+        assert time.monotonic() < deadline, "no worker started"
+        time.sleep(0.2)
 
 
 def _until_finished(running: Fleet, engine: Engine, count: int) -> None:

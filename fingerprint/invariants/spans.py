@@ -161,7 +161,8 @@ def _projected(gram: torch.Tensor, seen: torch.Tensor) -> torch.Tensor:
     whole = failed == 0
     half = torch.linalg.solve_triangular(factor[whole], seen[whole].to(torch.float64), upper=False)
     flat = half.reshape(-1, seen.shape[2])
-    return flat.T @ flat
+    total: torch.Tensor = flat.T @ flat
+    return total
 
 
 def _triangle(total: torch.Tensor, probes: torch.Tensor, rank: int) -> np.ndarray:

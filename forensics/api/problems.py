@@ -15,6 +15,7 @@ from attest.errors import AttestError
 from attest.log import errors as logging
 from fingerprint.errors import FingerprintError
 
+from .. import logs
 from ..epochs.errors import EpochUnknown, NotInRoster
 from ..errors import BadInput, Exit, ForensicsError, NotKnown, StoreCorrupt, Unavailable, UsageError, code_of
 from ..hooks.subscriptions import HookUnknown, TooManyHooks
@@ -104,9 +105,12 @@ def answer_to(error: Ours) -> Response:
     """The document that an error of ours becomes."""
     if isinstance(error, Problem):
         return problem(error.status, error.code, error.detail, headers=error.headers)
+    status = status_of(error)
+    if status >= 500:  # where our things are is nobody's business; the log has the rest
+        logs.logger("forensics.api").warning("failed", code=code_of(error), error=str(error))
+        return problem(status, code_of(error), error.what, headers={"Retry-After": "5"} if status == 503 else None)
     fields = {"where": error.where, "got": str(error.got), "expected": str(error.expected), "remedy": error.remedy}
-    retry = {"Retry-After": "5"} if status_of(error) == 503 else None
-    return problem(status_of(error), code_of(error), error.what, headers=retry, **fields)
+    return problem(status, code_of(error), error.what, **fields)
 
 
 def install(app: FastAPI) -> None:
@@ -127,7 +131,8 @@ def install(app: FastAPI) -> None:
         first = error.errors()[0]
         return problem(422, "invalid_request", first["msg"], where=".".join(str(part) for part in first["loc"]))
 
-    def unforeseen(_: Request, __: Exception) -> Response:
+    def unforeseen(_: Request, error: Exception) -> Response:
+        logs.logger("forensics.api").error("unforeseen", exc_info=error)
         return problem(500, "internal_error", "something went wrong here; it is not your request")
 
     for kind in (ForensicsError, FingerprintError, AttestError, Problem):

@@ -23,6 +23,7 @@ from .. import errors
 from ..errors import Exit, ForensicsError, Unavailable, UsageError
 from . import (
     attest,
+    backup,
     chain,
     compare,
     demo,
@@ -98,6 +99,8 @@ app.command("verdicts")(verdicts.verdicts)
 app.command("serve")(serve.serve)
 app.command("worker")(worker.worker)
 app.command("migrate")(migrate.migrate)
+app.command("backup")(backup.backup)
+app.command("restore")(backup.restore)
 app.command("demo")(demo.demo)
 
 

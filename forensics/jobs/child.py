@@ -75,9 +75,10 @@ class Child:
         timer.daemon = True
         timer.start()
         environment = {**os.environ, **self._environment}
-        self._process = subprocess.Popen(  # noqa: S603 - our own program
-            self._command, stdin=subprocess.PIPE, env=environment
-        )
-        self._process.wait()
+        process = subprocess.Popen(self._command, stdin=subprocess.PIPE, env=environment)  # noqa: S603 - our own program
+        self._process = process
+        process.wait()
+        if process.stdin is not None:
+            process.stdin.close()
         timer.cancel()
         return alive.is_set()

@@ -125,7 +125,7 @@ def router(services: Services) -> APIRouter:
         hotkey: Annotated[str | None, Query(max_length=64, description="Only this hotkey's.")] = None,
         state: Annotated[State | None, Query(description="Only those in this state.")] = None,
         limit: Annotated[int, Query(ge=1, le=LARGEST_PAGE, description="Submissions a page.")] = PAGE,
-        after: Annotated[int, Query(ge=0, lt=1 << 53, description="`next` of the page before.")] = 0,
+        after: Annotated[int, Query(ge=0, lt=1 << 31, description="`next` of the page before.")] = 0,
     ) -> Response:
         entries = _page(services, netuid, hotkey and _address(hotkey), state, after, limit + 1)
         shown = entries[:limit]

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import subprocess
+import sys
 import threading
 import time
 
@@ -89,3 +91,29 @@ def test_what_is_under_way_is_known_and_what_is_done_is_not(jobs, steps):
     while jobs.alive(["prepare-1-1"]):
         assert time.monotonic() < deadline
         time.sleep(0.05)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("successor", ["here-0", "there-0"])
+def test_what_a_killed_worker_had_under_way_is_finished_by_itself_or_by_another(
+    bare, database_url, steps, tmp_path, successor
+):
+    note = tmp_path / "note"
+    command = [sys.executable, "-m", "tests.forensics.jobs.mortal", database_url, "here-0", str(note)]
+    victim = subprocess.Popen(command)
+    deadline = time.monotonic() + 120
+    while not note.exists():
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+    victim.kill()
+    victim.wait()
+    jobs = DbosJobs(steps, database=database_url, worker=successor)
+    jobs.start()
+    try:
+        if successor != "here-0":
+            assert jobs.take_over(["here-0"]) == 1
+        steps.until(1)
+        time.sleep(0.5)
+        assert [name for name, _, _ in steps.done] == ["fingerprint"]  # fetching had ended, and is on record
+    finally:
+        jobs.stop()
