@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import signal
-import sys
 import threading
 from contextlib import AbstractContextManager, nullcontext
 from typing import TYPE_CHECKING, Annotated
@@ -71,7 +70,8 @@ def _beside(home: Home, worker: bool | None) -> AbstractContextManager[object]:
 
 def _end_with_parent() -> None:
     """Whoever started us holds the other end of stdin; when they die, however they die, it closes."""
-    sys.stdin.buffer.read()
+    while os.read(0, 1):  # not through a buffer, whose lock the interpreter could not have when it ends
+        pass
     os.kill(os.getpid(), signal.SIGTERM)
 
 

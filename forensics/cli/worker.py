@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import os
 import signal
-import sys
 import threading
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -71,5 +71,6 @@ def _with(flags: dict[str, Any] | None, concurrency: int | None) -> dict[str, An
 
 def _stop_with_parent(stop: threading.Event) -> None:
     """Whoever started us holds the other end of stdin; when they die, however they die, it closes."""
-    sys.stdin.buffer.read()
+    while os.read(0, 1):  # not through a buffer, whose lock the interpreter could not have when it ends
+        pass
     stop.set()

@@ -71,9 +71,7 @@ def test_a_few_miners_are_judged_and_read(tmp_path, at_once):
         "quin": ("unknown", 1.0, "no_commitment"),
     }
     assert all(one.right for one in judged)
-    assert [step.good for step in steps] == [
-        True
-    ] * 5  # all but the first two were done, too
+    assert [step.good for step in steps] == [True] * 5  # all but the first two were done, too
     assert service.returncode is not None
 
 
