@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import threading
+import time
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -12,6 +13,8 @@ import typer
 from ..errors import Exit
 from .console import emit, say
 from .home import Home
+
+LEAVE_SECONDS = 8.0
 
 if TYPE_CHECKING:
     from ..jobs.interface import Jobs, Steps
@@ -61,12 +64,28 @@ def worker(
             per_host=settings.per_host,
         )
 
+    threading.Thread(target=_leave_in_time, args=(stop,), daemon=True).start()
     work(service, stop, queue=queue, say=say)
+    _leave()
     return Exit.CLEAN
 
 
 def _with(flags: dict[str, Any] | None, concurrency: int | None) -> dict[str, Any]:
     return {**(flags or {}), "concurrency": concurrency}
+
+
+def _leave_in_time(stop: threading.Event) -> None:
+    """An orderly end takes a moment; what takes longer is cut off, for everything under way is on record."""
+    stop.wait()
+    time.sleep(LEAVE_SECONDS)
+    _leave()
+
+
+def _leave() -> None:
+    """End now. The interpreter would wait for threads that read checkpoints, and hold the home's lock all the while."""
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(Exit.CLEAN)
 
 
 def _stop_with_parent(stop: threading.Event) -> None:

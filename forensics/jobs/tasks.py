@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import random
 import threading
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
@@ -118,14 +119,15 @@ class Schedule:
             thread.start()
             self._threads.append(thread)
 
-    def stop(self, seconds: float = 10.0) -> None:
-        """Let running tasks end, for at most so long."""
+    def stop(self, seconds: float = 3.0) -> None:
+        """Let running tasks end, for at most so long in all."""
         self._stop.set()
         for task in self._tasks:
             if task.wake is not None:
                 task.wake.set()
+        deadline = time.monotonic() + seconds
         for thread in self._threads:
-            thread.join(seconds)
+            thread.join(max(0.0, deadline - time.monotonic()))
 
     def once(self, task: Task) -> bool:
         """Run a task if it is this worker's turn; whether it ran well."""
