@@ -90,6 +90,10 @@ def secrets_of(settings: Settings) -> list[str]:
     return [*found, *([password[1]] if password else [])]
 
 
+_SERVERS = ("uvicorn", "uvicorn.error", "uvicorn.access")
+"""Loggers that uvicorn, where it was started with its own settings, sends past everybody else's handlers."""
+
+
 def configure(settings: Settings, *, stream: TextIO | None = None) -> None:
     """Send everything that is logged in this process through one chain to ``stream`` (stderr)."""
     redact = Redactor(secrets_of(settings))
@@ -110,6 +114,10 @@ def configure(settings: Settings, *, stream: TextIO | None = None) -> None:
     handler.ours = True  # type: ignore[attr-defined]
     root.addHandler(handler)
     root.setLevel(settings.log_level.upper())
+    for name in _SERVERS:
+        talker = logging.getLogger(name)
+        talker.handlers.clear()
+        talker.propagate = True
 
 
 def logger(name: str) -> Any:

@@ -59,6 +59,22 @@ def test_secrets_of_the_settings_do_not_get_through_anywhere(lines, secret):
     assert "Traceback" in found[-1]["exception"]
 
 
+def test_a_server_that_set_up_its_own_logs_is_heard_through_ours(tmp_path):
+    own = logging.getLogger("uvicorn")
+    before = (list(own.handlers), own.propagate)
+    own.handlers, own.propagate = [logging.NullHandler()], False
+    stream = io.StringIO()
+    try:
+        logs.configure(load(home=tmp_path, key_password=PASSWORD), stream=stream)
+        logging.getLogger("uvicorn.error").error("cannot open %s", PASSWORD)
+    finally:
+        own.handlers, own.propagate = before
+        root = logging.getLogger()
+        for handler in [h for h in root.handlers if getattr(h, "ours", False)]:
+            root.removeHandler(handler)
+    assert json.loads(stream.getvalue())["event"] == "cannot open [hidden]"
+
+
 def test_fields_and_headers_with_telling_names_are_hidden(lines):
     logs.logger("forensics.x").info(
         "request",
