@@ -52,6 +52,7 @@ class Service:
         engine: The database.
         entries: Entries.
         fetcher: Where files come from.
+        sandbox: Where checkpoints are read.
         pipeline: The steps.
         press: Publishes.
         log: The transparency log.
@@ -64,6 +65,7 @@ class Service:
     engine: Engine
     entries: Entries
     fetcher: HubFetcher
+    sandbox: Sandbox
     pipeline: Pipeline
     press: Press
     log: Log
@@ -110,10 +112,11 @@ class Service:
             netuid=settings.netuid,
             clock=clock,
         )
+        sandbox = Sandbox(Limits(settings.reader_memory, settings.reader_seconds))
         desk = Desk(
             entries=entries,
             fetcher=fetcher,
-            sandbox=Sandbox(Limits(settings.reader_memory, settings.reader_seconds)),
+            sandbox=sandbox,
             registry=registry,
             index=index,
             scans=Scans(engine, clock=clock),
@@ -126,7 +129,9 @@ class Service:
             candidates=settings.candidates,
             clock=clock,
         )
-        return cls(settings, engine, entries, fetcher, Pipeline(desk), press, log, attestations, genesis, clock)
+        return cls(
+            settings, engine, entries, fetcher, sandbox, Pipeline(desk), press, log, attestations, genesis, clock
+        )
 
     def upkeep(self) -> Upkeep:
         """What is done every so often besides the queue."""
@@ -188,6 +193,7 @@ def work(service: Service, stop: threading.Event, *, queue: Queue, say: Say) -> 
         )
         try:
             say(f"worker {name} started")
+            service.sandbox.warm()
             run(crew, stop, say=say, wake=wake)
         finally:
             close(upkeep)
