@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 import fingerprint.compare.full as full
 import fingerprint.compare.sketch as sketch
+from fingerprint.compare.blind import blind
 from fingerprint.compare.calibration import Calibration, load_calibration
 from fingerprint.compare.content import identity, packaging
 from fingerprint.compare.decide import decide
@@ -52,8 +53,9 @@ def gather(
         depth=depth if candidate.checkpoint is not None and reference.checkpoint is not None else Depth.SKETCH,
         same=same,
         transforms=packaging(candidate.fingerprint, reference.fingerprint, same),
+        blind=blind(candidate.fingerprint) or blind(reference.fingerprint),
     )
-    if same is not Same.NO:
+    if same is not Same.NO or blank.blind:
         return blank
     if blank.depth is Depth.SKETCH or candidate.canonical is None or reference.canonical is None:
         others = {k.fingerprint.content_root: k.fingerprint for k in known}

@@ -64,6 +64,8 @@ def decide(evidence: Evidence, calibration: Calibration) -> Comparison:
     answer = _Answer(evidence, calibration)
     if evidence.same is not Same.NO:
         return answer.say(Relation.IDENTICAL, 1.0, 0.0, "The values are the same; only their packaging may differ.")
+    if evidence.blind:
+        return answer.say(Relation.INCONCLUSIVE, 0.99, 1.0, f"There is too little to compare: {evidence.blind}.")
     coverage = evidence.coverage
     if not evidence.changes or coverage < PART:
         return answer.apart()

@@ -115,6 +115,7 @@ class Evidence:
         overlap: Mean z of the overlap of changes of readers and of writers in the stream they share, at sketch depth;
             None where it was not measured.
         statistics: Further named numbers for the report.
+        blind: Why nothing can be concluded from values, where that is so.
     """
 
     candidate: str
@@ -133,6 +134,7 @@ class Evidence:
     gain: tuple[float, float] | None = None
     overlap: tuple[float, float] | None = None
     statistics: Mapping[str, float] = field(default_factory=dict)
+    blind: str = ""
 
     @property
     def coverage(self) -> float:

@@ -35,7 +35,12 @@ def load(checkpoint: Checkpoint, layout: Layout) -> Canonical:
         layout: What ``recognise`` said about it.
 
     Returns:
-        The model; integer and boolean tensors are converted too, so that nothing is left out of the comparison.
+        The model; integer and boolean tensors are converted too, so that nothing is left out of the comparison. NaN and
+        infinity are zero, as in a fingerprint: one of them must not end the comparison.
     """
-    tensors = {slot: read(checkpoint, view).to(torch.float32) for slot, view in layout.slots.items()}
+    tensors = {slot: _finite(read(checkpoint, view).to(torch.float32)) for slot, view in layout.slots.items()}
     return Canonical(layout, tensors, checkpoint.token_strings())
+
+
+def _finite(x: torch.Tensor) -> torch.Tensor:
+    return x if bool(torch.isfinite(x).all()) else torch.nan_to_num(x, nan=0.0, posinf=0.0, neginf=0.0)

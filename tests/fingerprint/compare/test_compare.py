@@ -144,3 +144,35 @@ def test_the_answer_does_not_depend_on_threads() -> None:
         torch.set_num_threads(before)
     assert answers[0]["relation"] == answers[1]["relation"]
     assert answers[0]["transforms"] == answers[1]["transforms"]
+
+
+@pytest.mark.parametrize("depth", list(Depth))
+def test_models_of_nothing_but_nan_or_zeros_are_nobodys_copy(depth: Depth) -> None:
+    model, other = random_model("llama", 1), random_model("llama", 2)
+    nan = replace(model, state={n: torch.full_like(t, torch.nan) for n, t in model.state.items()})
+    zero = replace(model, state={n: torch.zeros_like(t) for n, t in model.state.items()})
+    thirds = [replace(m, state={n: _every_third(t) for n, t in m.state.items()}) for m in (model, other)]
+    for candidate, reference in ((zero, nan), (nan, zero), tuple(thirds), (nan, model), (model, zero)):
+        answer = compare(source(candidate), source(reference), depth=depth)
+        assert answer.relation is Relation.INCONCLUSIVE
+        assert "NaN" in answer.why or "zero" in answer.why
+    assert compare(source(nan), source(nan), depth=depth).relation is Relation.IDENTICAL  # by digest
+
+
+@pytest.mark.parametrize("depth", list(Depth))
+@pytest.mark.parametrize("value", [torch.nan, torch.inf])
+def test_one_value_that_is_no_number_hides_no_copy(depth: Depth, value: float) -> None:
+    model = random_model("llama", 1)
+    state = dict(model.state)
+    embed = next(n for n in state if "embed" in n)
+    state[embed] = state[embed].clone()
+    state[embed][-1, 0] = value
+    answer = compare(source(replace(model, state=state)), source(model), depth=depth)
+    assert answer.copy or (depth is Depth.SKETCH and answer.relation is Relation.INCONCLUSIVE), answer.why
+    assert not compare(source(replace(model, state=state)), source(random_model("llama", 2)), depth=depth).copy
+
+
+def _every_third(tensor: torch.Tensor) -> torch.Tensor:
+    changed = tensor.clone()
+    changed.view(-1)[::3] = torch.nan
+    return changed
