@@ -133,18 +133,21 @@ def identify(
     from ..store.engine import connect
 
     engine = connect(database)
-    registry = Registry(engine, Blobs(blobs))
-    if fingerprint is not None:
-        candidate, without = loads(fingerprint, where="body"), []
-    else:
-        model = registry.find(content_root or "")
-        candidate, without = registry.fingerprint(model), [model.id]
-    identifier = Identifier(registry, Index(engine, Path(cache)), calibration=comparing.load_calibration())
-    claim = Claim(Role.SUBMISSION, hotkey=hotkey, block=block).checked()
-    found = identifier.identify(
-        comparing.Source(candidate, None), limit=limit, nearest=max(NEAREST, top), claim=claim, without=without
-    )
-    return _document(found, candidate, top), b""
+    try:
+        registry = Registry(engine, Blobs(blobs))
+        if fingerprint is not None:
+            candidate, without = loads(fingerprint, where="body"), []
+        else:
+            model = registry.find(content_root or "")
+            candidate, without = registry.fingerprint(model), [model.id]
+        identifier = Identifier(registry, Index(engine, Path(cache)), calibration=comparing.load_calibration())
+        claim = Claim(Role.SUBMISSION, hotkey=hotkey, block=block).checked()
+        found = identifier.identify(
+            comparing.Source(candidate, None), limit=limit, nearest=max(NEAREST, top), claim=claim, without=without
+        )
+        return _document(found, candidate, top), b""
+    finally:
+        engine.dispose()
 
 
 def _document(found: Any, candidate: Any, top: int) -> dict[str, Any]:

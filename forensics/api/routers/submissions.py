@@ -148,7 +148,7 @@ def document(entry: Entry) -> dict[str, Any]:
         "extrinsic": claimed.extrinsic,
         "state": str(entry.state),
         "ended": entry.state in ENDED,
-        "reason": entry.reason,
+        "reason": _public(entry.reason),
         "content_root": entry.content_root,
         "attempts": entry.attempts,
         "source": entry.source,
@@ -156,6 +156,11 @@ def document(entry: Entry) -> dict[str, Any]:
         "changed_at": entry.changed_at.isoformat(),
         "verdict": f"/v1/netuids/{claimed.netuid}/verdicts/{claimed.hotkey}",
     }
+
+
+def _public(reason: str | None) -> str | None:
+    """The reason's word; the text behind it is for the operator, for it names files of this machine."""
+    return reason.partition(":")[0] if reason else None
 
 
 def _claimed(services: Services, said: Commitment, caller: str) -> Claimed:
