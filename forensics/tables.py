@@ -179,7 +179,10 @@ def _values(column: Any, path: Path, name: str) -> list[str]:
     where = f"{path}: {name}"
     if isinstance(column, pyarrow.DictionaryArray):
         known = [_text(value, where) for value in _short(column.dictionary, where).to_pylist()]
-        return ["" if index is None else known[index] for index in column.indices.to_pylist()]
+        indices = column.indices.to_pylist()
+        if any(index is not None and not 0 <= index < len(known) for index in indices):
+            raise BadInput("damaged Parquet", where=where, got="an index beyond its dictionary", expected="whole pages")
+        return ["" if index is None else known[index] for index in indices]
     return [_text(value, where) for value in _short(column, where).to_pylist()]
 
 

@@ -23,6 +23,7 @@ from .errors import EpochHidden, NotInRoster
 from .interfaces import Clock
 from .machine import State
 from .records import Epoch
+from .reporting import Owners
 from .shelf import Shelf, claimed
 from .statements import REVEAL
 
@@ -124,6 +125,15 @@ class Access:
             raise EpochHidden("not revealed yet", where=f"epoch {number}", got=epoch.state, expected="revealed")
         seed = self._seed(epoch)
         return Revealed(number, seed, epoch.roster, tuple(every(seed, epoch.plan, len(epoch.roster))), epoch.plan)
+
+    def owners(self, number: int) -> Owners:
+        """Every item of an epoch that was opened, with the only validator that was given it."""
+        epoch = self._shelf.epoch(number)
+        return {
+            (item.environment, item.id): None if place is None else epoch.roster[place]
+            for item in every(self._seed(epoch), epoch.plan, len(epoch.roster))
+            for place in [traced_to(epoch.plan, item.environment, item.index)]
+        }
 
     def _check_open(self, epoch: Epoch) -> None:
         said = self._shelf.statements(epoch).get(str(Step.OPEN))

@@ -127,3 +127,9 @@ def test_devices_and_pipes_are_no_tables(tmp_path):
     for path in (pipe, Path("/dev/zero")):
         with pytest.raises(BadInput, match="a device or a pipe"):
             read(path)
+
+
+def test_a_damaged_dictionary_is_refused(tmp_path):
+    column = pyarrow.DictionaryArray.from_arrays(pyarrow.array([0, 7]), pyarrow.array(["a", "b"]), safe=False)
+    with pytest.raises(BadInput, match="damaged Parquet"):
+        tables._values(column, tmp_path / "t.parquet", "item")

@@ -25,6 +25,7 @@ from ...epochs.errors import EpochUnknown, NotInRoster
 from ...epochs.machine import FINAL, State
 from ...epochs.public import epoch_file
 from ...epochs.records import Epoch
+from ...epochs.reporting import Owners, reportable
 from ...epochs.shelf import Shelf
 from ...errors import BadInput, UsageError
 from ...place import DEFAULT_COMPETITION, Place
@@ -96,18 +97,17 @@ def router(services: Services) -> APIRouter:
         shelf = shelf_of(netuid, competition)
         with _known():
             epoch = shelf.epoch(number)
-        _may_report(epoch, caller.hotkey.address)
+        reporter = caller.hotkey.address
+        _may_report(epoch, reporter)
 
         def act() -> Answer:
-            kept = ResultStore(services.engine, shelf.contest, clock=services.clock).add(
-                _table(request.body, number), reporter=caller.hotkey.address
-            )
+            owners = Access(shelf, services.seal_key, services.clock).owners(number)
+            table = _table(request.body, number, owners, reporter=reporter)
+            kept = ResultStore(services.engine, shelf.contest, clock=services.clock).add(table, reporter=reporter)
             found = {"epoch": number, "digest": kept.digest, "new": kept.new, "scores": kept.scores}
             return Answer(201 if kept.new else 200, canonical.write(found))
 
-        answer = services.answers.once(
-            request.idempotency_key, hotkey=caller.hotkey.address, request=request.identity, act=act
-        )
+        answer = services.answers.once(request.idempotency_key, hotkey=reporter, request=request.identity, act=act)
         return Response(answer.body, status_code=answer.status, media_type=JSON)
 
     return routes
@@ -129,17 +129,18 @@ def _may_report(epoch: Epoch, hotkey: str) -> None:
         raise Problem(403, "not_in_roster", "results are taken from validators of the epoch's roster")
 
 
-def _table(body: bytes, number: int) -> Results:
-    """The rows of a results table; every one of them must be of this epoch.
+def _table(body: bytes, number: int, owners: Owners, *, reporter: str) -> Results:
+    """The rows of a results table; every one of them must be of this epoch, and the reporter's to report.
 
     Raises:
-        BadInput: It is no results table, or holds rows of another epoch.
+        BadInput: It is no results table, or holds rows of another epoch, of no item, or on another's tracers.
     """
     with NamedTemporaryFile(prefix="results-") as file:
         file.write(body)
         file.flush()
         try:
-            return from_rows(_of_epoch(ResultsFile(FilePath(file.name)).rows(), number))
+            rows = _of_epoch(ResultsFile(FilePath(file.name)).rows(), number)
+            return from_rows(reportable(rows, owners, reporter=reporter))
         except MalformedFacts as error:
             raise in_file(error, FilePath("body")) from None
         except BadInput as error:

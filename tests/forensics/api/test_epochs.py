@@ -11,6 +11,7 @@ from fastapi.testclient import TestClient
 from attest.seeds.epoch_file import EpochFile
 from forensics.api.app import create_app
 from forensics.epochs import fetches
+from forensics.epochs.access import Access
 from forensics.epochs.committing import Schedule, commit
 from forensics.epochs.machine import State
 from forensics.epochs.opening import seal_key
@@ -123,11 +124,14 @@ def report(door, who, table, **headers):
 
 def test_results_of_a_validator_are_kept_once(door):
     services, client, *_ = door
-    table = f"{HEADER}\n0,{hotkey(MALLORY).address},sat,i1,1,0.5\n0,{hotkey(MALLORY).address},sat,i2,0,1\n"
+    who = hotkey(MALLORY).address
+    old = f"{HEADER}\n0,{who},sat,i1,1,0.5\n"
     at(door, 0)
-    early = report(door, ADA, table)
+    early = report(door, ADA, old)
     assert (early.status_code, early.json()["code"]) == (409, "epoch_not_open")
     assert at(door, 1212) is State.OPEN
+    item = ask(door, ADA).json()["items"][0]
+    table = old + f"0,{who},{item['environment']},{item['id']},0,1\n"
     assert client.post(RESULTS, content=table).status_code == 401
     stranger = report(door, MALLORY, table)
     assert (stranger.status_code, stranger.json()["code"]) == (403, "not_in_roster")
@@ -135,7 +139,40 @@ def test_results_of_a_validator_are_kept_once(door):
     assert (first.status_code, first.json()["scores"]) == (201, 2)
     assert (again.status_code, again.json()["new"]) == (200, False)
     rows = list(ResultStore(services.engine, PLACE).rows(reporter=hotkey(ADA).address))
-    assert [(row.item, row.exposed, row.score) for row in rows] == [("i1", True, 0.5), ("i2", False, 1.0)]
+    assert {(row.item, row.exposed, row.score) for row in rows} == {("i1", True, 0.5), (item["id"], False, 1.0)}
+
+
+def test_nobody_reports_on_anothers_tracers_or_on_items_that_are_none(services, tmp_path, monkeypatch):
+    """Whoever could, would make another validator the leak."""
+    bob = pair("bob", crypto_type=0)
+    chain = SimulatedChain(tmp_path)
+    roster = [hotkey(ADA).address, hotkey(bob).address]
+    monkeypatch.setattr(chain, "validators", lambda netuid, block: roster)
+    rotation = Rotation(Shelf(services.engine, services.log, PLACE), world_of(chain), chain)
+    schedule = Schedule(round_in(1200), 100, 50)
+    commit(rotation.shelf, rotation.world, chain.moment(), plan=PLAN, generator=GENERATOR, schedule=schedule, count=1)
+    services = dataclasses.replace(services, seal_key=lambda: SEAL_KEY)
+    with TestClient(create_app(services), raise_server_exceptions=False) as client:
+        door = (services, client, rotation, chain)
+        at(door, 0)
+        assert at(door, 1212) is State.OPEN
+        owners = Access(rotation.shelf, lambda: SEAL_KEY, services.clock).owners(0)
+        mine = next(key for key, owner in owners.items() if owner == roster[0])
+        theirs = next(key for key, owner in owners.items() if owner == roster[1])
+        common = next(key for key, owner in owners.items() if owner is None)
+        header = f"{HEADER},validator"
+
+        def row(key, validator="", exposed=0):
+            return f"{header}\n0,{roster[1]},{key[0]},{key[1]},{exposed},1,{validator}\n"
+
+        refused = [row(theirs), row(theirs, roster[1]), row(theirs, roster[0]), row(mine, roster[1])]
+        refused += [row(common, roster[1]), row(("sat", "fake"), roster[1]), row(("sat", "fake"), roster[1], 1)]
+        refused += [row(("sat", "deadbeef")), row(mine, "nobody")]
+        for table in refused:
+            assert report(door, ADA, table).status_code == 422, table
+        assert list(ResultStore(services.engine, PLACE).rows(reporter=roster[0])) == []
+        for table in (row(mine, roster[0]), row(common), row(("sat", "old"), exposed=1)):
+            assert report(door, ADA, table).status_code == 201, table
 
 
 @pytest.mark.parametrize(
