@@ -19,7 +19,7 @@ from .anchored import anchored
 from .derive import Context, check_opening, final_seed
 from .errors import SeedError, TimelockInvalid
 from .plan import items_digest
-from .report import Fault, NotChecked, Pending
+from .report import Fault, NotChecked, Pending, Unproven
 from .told import revealed, stepped
 from .walk import Walk
 
@@ -71,11 +71,18 @@ def _batch(walk: Walk) -> str:
 def _beacon(walk: Walk) -> str:
     round_, text = walk.bound.mix_round, walk.epoch.mix_signature
     if text is None:
-        raise Pending(f"round {round_} is not in the file" if walk.reached(round_) else f"round {round_} is not out")
+        raise _absent(walk, round_, used=walk.opened is not None)
     signature = bytes.fromhex(text)
     beacon.verify(round_, signature, network=walk.network)
     walk.mix = signature
     return f"round {round_} verified" + ("" if walk.network.is_quicknet else " (REHEARSAL, not quicknet)")
+
+
+def _absent(walk: Walk, round_: int, *, used: bool) -> Pending | Unproven:
+    """How a beacon value stands that the file lacks; one that the service went on with by its own word was left out."""
+    if used:
+        return Unproven("beacon_left_out", f"round {round_} is not in the file, though the epoch went on with it")
+    return Pending(f"round {round_} is not in the file" if walk.reached(round_) else f"round {round_} is not out")
 
 
 def _opening(walk: Walk) -> str:
@@ -96,9 +103,7 @@ def _timelock(walk: Walk) -> str:
     try:
         timelock.check_shape(bytes.fromhex(said.timelock), round_)
         if text is None:
-            raise Pending(
-                f"round {round_} is not in the file" if walk.reached(round_) else f"round {round_} is not out"
-            )
+            raise _absent(walk, round_, used=walk.revealed is not None)
         secret = timelock.open_(bytes.fromhex(said.timelock), round_, bytes.fromhex(text), network=walk.network)
     except TimelockInvalid as error:
         raise Fault("timelock_does_not_open", str(error)) from None

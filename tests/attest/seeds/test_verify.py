@@ -397,3 +397,10 @@ def test_rehearsals_say_so():
     real = verify(HONEST, key=KEY, now=AFTER)
     assert real.wrong.name == "beacon", "the league of a rehearsal is not quicknet"
     assert PLAN.digest == CONTEXT.pool
+
+
+@pytest.mark.parametrize(("name", "link"), [("mix_signature", "beacon"), ("open_signature", "timelock")])
+def test_a_beacon_value_that_was_used_and_is_not_there_was_left_out(name, link):
+    report = looked_at(changed(**{name: None}), now=LONG_AFTER)
+    assert (link, "beacon_left_out") in [(found.name, found.code) for found in report.unproven]
+    assert report.faults == ()
