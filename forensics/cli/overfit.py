@@ -49,7 +49,9 @@ def overfit(
     record: Annotated[
         bool,
         typer.Option(
-            "--record", help="Keep the rows in the home, and judge them with all that are kept of this subnet."
+            "--record",
+            help="Keep the rows in the home, and judge them with all that was kept so of this subnet; what validators "
+            "reported over HTTP is kept apart, by reporter.",
         ),
     ] = False,
     netuid: options.Netuid = None,
