@@ -128,7 +128,7 @@ def test_training_learns_and_can_be_made_again(words: Tokenizer) -> None:
 def test_reward_update_stays_on_the_bf16_grid_and_touches_few_values(words: Tokenizer) -> None:
     model = shapes.fresh("llama", SIZE, seed=5).bfloat16().float()
     before = {name: p.detach().clone() for name, p in model.named_parameters()}
-    recipe = Recipe("rl", "reward", "reward", steps=2, batch=16, rate=1e-5, grid=True)
+    recipe = Recipe("rl", "reward", "reward", steps=3, batch=128, rate=1e-5, grid=True)  # by luck alone it earns little
     reward.reinforce(model, words, recipe)
     after = dict(model.named_parameters())
     assert all(torch.equal(p, p.bfloat16().float()) for p in after.values())
